@@ -43,8 +43,8 @@ func logsCommand() *cobra.Command {
 			return printLogs(cmd.Context(), cmd.OutOrStdout(), files, lines, follow)
 		},
 	}
-	cmd.Flags().IntVar(&node, "node", 1, "of which gateway, where there are several")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
+	cmd.Flags().IntVar(&node, "node", 1, "which gateway, if there are several")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new lines")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many lines of each unit")
 	return cmd
 }

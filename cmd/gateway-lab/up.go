@@ -34,7 +34,7 @@ func upCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.UI, "ui", "127.0.0.1:3443", "address on this machine where the UI is served")
-	flags.IntVar(&opts.Nodes, "nodes", 1, "how many gateways, which are a cluster, with a wan, a lan and a link between them; the UI of the second one is at the next address, and so on")
+	flags.IntVar(&opts.Nodes, "nodes", 1, "how many gateways; several form a cluster, with a wan, a lan and a link between them. The UI of the second one is at the next address, and so on")
 	flags.BoolVar(&opts.Apart, "apart", false, "leave it to the console to make a cluster of several gateways")
 	flags.StringVar(&opts.AdminEmail, "admin-email", "", "complete the setup with this administrator")
 	flags.StringVar(&opts.AdminPassword, "admin-password", "", "the administrator's password, at least 12 characters")

@@ -83,7 +83,7 @@ func readPrivate(path string) (ed25519.PrivateKey, error) {
 	}
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("the private key in %s is not one of Ed25519", path)
+		return nil, fmt.Errorf("the private key in %s is not an Ed25519 key", path)
 	}
 	return key, nil
 }

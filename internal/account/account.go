@@ -1,4 +1,4 @@
-// Package account owns the users, how they log in, and their sessions.
+// Package account manages the users, their logins and their sessions.
 package account
 
 import (
@@ -16,22 +16,22 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Deps is what the room needs besides the kit.
+// Deps holds what the room needs besides the kit.
 type Deps struct {
 	Passwords *password.Hasher
-	// StoreAdmin is the admin whom the setup made.
+	// StoreAdmin returns the admin created by the setup.
 	StoreAdmin func() StoreAdmin
-	// UpdateStoreAdmin changes that admin, unless change refuses. What it returns from is on the disk.
+	// UpdateStoreAdmin changes that admin, unless change fails. When it returns, the change is on disk.
 	UpdateStoreAdmin func(change func(*StoreAdmin) error) error
-	// FQDN is the name of the gateway; empty before the setup.
+	// FQDN returns the name of the gateway; empty before the setup.
 	FQDN func() string
-	// Names tells whether a host name is that of another node of the cluster. It may be nil.
+	// Names reports whether a host name belongs to another node of the cluster. It may be nil.
 	Names func(ctx context.Context, host string) bool
-	// Primary is that of the cluster; nil where there is none.
+	// Primary is the cluster's primary; nil without a cluster.
 	Primary Primary
 }
 
-// Room is the accounts.
+// Room manages accounts, logins and sessions.
 type Room struct {
 	*kit.Kit
 	deps      Deps
@@ -52,7 +52,7 @@ type Room struct {
 	providers *providers
 }
 
-// New builds the room. It makes the secret that signs sessions when there is none.
+// New builds the room, and creates the secret that signs sessions if there is none.
 func New(k *kit.Kit, d Deps) (*Room, error) {
 	key, err := secret.File(k.Paths.State("jwt-secret"), signingBytes)
 	if err != nil {
@@ -68,7 +68,7 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	return r, nil
 }
 
-// declare says where the rows of the tables are that are no kind's. Sessions are given by each node, and end there.
+// declare says where the rows of tables without a kind belong. Each node issues its own sessions, which end there.
 func (r *Room) declare() {
 	r.Resources.Declare("account_totp", resource.Shared)
 	r.Resources.Declare("account_recovery_codes", resource.Shared)

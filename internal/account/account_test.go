@@ -32,11 +32,11 @@ const (
 	there = "198.51.100.1:40000"
 )
 
-// setupStore plays the setup store, which another room has.
+// setupStore stands in for the setup store of another room.
 type setupStore struct {
 	mu     sync.Mutex
 	admin  StoreAdmin
-	breaks bool // the disk cannot be written after some more writes
+	breaks bool // the disk becomes read-only after some more writes
 	writes int
 }
 
@@ -61,7 +61,7 @@ func (s *setupStore) update(change func(*StoreAdmin) error) error {
 	return nil
 }
 
-// breakAfter lets the disk fail after some writes.
+// breakAfter makes the disk fail after some writes.
 func (s *setupStore) breakAfter(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +74,14 @@ func (s *setupStore) mend() {
 	s.breaks = false
 }
 
-// house is the accounts on a kit, and a setup store with an admin.
+// house is the accounts on a kit, with a setup store that has an admin.
 type house struct {
 	*kittest.Bench
 	room   *Room
 	hasher *password.Hasher
 	store  *setupStore
 	clock  *clock.Fake
-	// primary is that of the cluster; nil where there is none.
+	// primary is the cluster's; nil without a cluster.
 	primary Primary
 }
 
@@ -110,7 +110,7 @@ func newHouseOn(t *testing.T, b *kittest.Bench, cost int) *house {
 	return h
 }
 
-// restart is a new process on the same database and files.
+// restart starts a new process on the same database and files.
 func (h *house) restart(t *testing.T) {
 	t.Helper()
 	h.Router = httpd.NewRouter(h.Log)
@@ -157,7 +157,7 @@ func (h *house) do(t *testing.T, session, method, path string, body any) *kittes
 	return kittest.Call(t, h.Handler(), method, path, body, "Cookie", session, "X-Test-Client", here)
 }
 
-// add makes a user with the password plain, and returns the id.
+// add creates a user with the password plain, and returns the id.
 func (h *house) add(t *testing.T, session, email, role string) string {
 	t.Helper()
 	var u struct{ ID string }
@@ -165,7 +165,7 @@ func (h *house) add(t *testing.T, session, email, role string) string {
 	return u.ID
 }
 
-// entries are the audit entries of an action, newest first.
+// entries returns the audit entries of an action, newest first.
 func (h *house) entries(t *testing.T, action string) []audit.Entry {
 	t.Helper()
 	list, err := h.Audit.Search(t.Context(), audit.Filter{Action: action, Limit: 100})
@@ -180,7 +180,7 @@ func (h *house) me(t *testing.T, session string) *kittest.Answer {
 	return h.do(t, session, http.MethodGet, "/auth/me", nil)
 }
 
-// hashOf is what the database holds for a user.
+// hashOf returns a user's stored hash.
 func (h *house) hashOf(t *testing.T, email string) (hash string) {
 	t.Helper()
 	if err := h.DB.QueryRow(t.Context(), "SELECT password FROM account_users WHERE email = $1", email).Scan(&hash); err != nil {
@@ -221,12 +221,12 @@ func TestAU07AU16RoutesByRole(t *testing.T) {
 	}
 }
 
-// Nothing that this room says anywhere holds a password, a hash, a token or the signing secret.
+// No output of this room contains a password, a hash, a token or the signing secret.
 func TestNothingSecretIsTold(t *testing.T) {
 	h := newHouse(t)
-	var told strings.Builder
+	var output strings.Builder
 	say := func(a *kittest.Answer) *kittest.Answer {
-		told.Write(a.Body)
+		output.Write(a.Body)
 		return a
 	}
 	session := cookieOf(t, say(h.login(t, admin, plain, here)))
@@ -252,21 +252,21 @@ func TestNothingSecretIsTold(t *testing.T) {
 	session = cookieOf(t, say(h.login(t, admin, plain, here)))
 	say(h.do(t, session, http.MethodPost, "/auth/logout", nil).Want(t, http.StatusOK))
 	for _, e := range h.entries(t, "") {
-		fmt.Fprintf(&told, "%s %s %s %s\n", e.Actor, e.Action, e.Subject, e.Details)
+		fmt.Fprintf(&output, "%s %s %s %s\n", e.Actor, e.Action, e.Subject, e.Details)
 	}
-	told.WriteString(h.Logs.String())
+	output.WriteString(h.Logs.String())
 	for _, canary := range []string{plain, other, "$2a$", token, string(h.room.signer.key), "a wrong password", "too short", strings.TrimPrefix(session, "gateway_session=")} {
-		if strings.Contains(told.String(), canary) {
-			t.Errorf("%q was told", canary)
+		if strings.Contains(output.String(), canary) {
+			t.Errorf("%q was exposed", canary)
 		}
 	}
 }
 
-// breakDatabase makes the database go away until the returned function brings it back. No login waits for it: the start is over.
+// breakDatabase takes the database away until the returned function is called. No login waits for it, because the start is over.
 func breakDatabase(t *testing.T, h *house) (back func()) {
 	t.Helper()
 	h.clock.Move(startWithin)
-	from := dbtest.New(t) // nobody may shut the database that he is in
+	from := dbtest.New(t) // nobody can close a database while connected to it
 	var name string
 	if err := h.DB.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
 		t.Fatal(err)

@@ -14,10 +14,10 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// actorsTopic is what the database says has changed when an actor may not be any more what it was: users, sessions, API tokens.
+// actorsTopic is announced by the database when an actor may have changed: users, sessions, API tokens.
 const actorsTopic = "actors"
 
-// The ways to find an actor. All answer the same columns.
+// The ways to find an actor, all with the same columns.
 const (
 	ofSession = `SELECT u.id, u.email, u.active, u.role, s.method, s.expires_at, NULL::uuid, '', NULL::timestamptz
 		FROM account_sessions s JOIN account_users u ON u.id = s.user_id WHERE s.id = $1`
@@ -25,30 +25,31 @@ const (
 		FROM account_users u WHERE u.id = $1`
 	ofToken = selectToken + `t.id = $1`
 	ofHash  = selectToken + `t.hash = $1`
-	// The role of a token's user bounds it, and its user's end is its own.
+	// The role of a token's user limits it, and it ends with its user.
 	selectToken = `SELECT u.id, u.email, u.active, CASE WHEN t.role = 'admin' AND u.role = 'admin' THEN 'admin' ELSE 'viewer' END, '` + byToken + `', t.expires_at, t.id, t.name, t.last_used_at
 		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id WHERE `
 )
 
-// found is an actor as the database has it.
+// found is an actor as read from the database.
 type found struct {
 	actor.Actor
 	active bool
 	until  *time.Time   // nil if it does not expire
-	used   atomic.Int64 // when the use of a token was last written down, in microseconds; zero for never
+	used   atomic.Int64 // when the use of a token was last recorded, in microseconds; zero for never
 }
 
-// trace is what an actor is found by: one of the ways, and the id or hash for it.
+// trace is the key of an actor: one of the ways, and the id or hash for it.
 type trace struct {
 	way  string
 	id   uuid.UUID
 	hash string
 }
 
-// actors are those that were found, until the database says that one of them may have changed.
+// actors caches actors until the database announces that one of them may have changed.
 type actors = db.Cache[trace, *found]
 
-// recognize tells who an actor is now. What is kept is as good as what would be read, but for the time, which is asked each time.
+// recognize returns the present state of an actor. A cached actor is as good as a fresh one except for expiry, which is checked each
+// time.
 func (r *Room) recognize(ctx context.Context, t trace) (actor.Actor, error) {
 	if err := r.settle(ctx); err != nil {
 		return actor.Actor{}, err
@@ -94,7 +95,7 @@ func (r *Room) lookUp(ctx context.Context, t trace) (*found, error) {
 	return f, nil
 }
 
-// use records that a token was used, now and then.
+// use occasionally records that a token was used.
 func (r *Room) use(ctx context.Context, f *found, now time.Time) {
 	last := f.used.Load()
 	if last != 0 && now.Sub(time.UnixMicro(last)) < useEvery || !f.used.CompareAndSwap(last, now.UnixMicro()) {
@@ -102,7 +103,7 @@ func (r *Room) use(ctx context.Context, f *found, now time.Time) {
 	}
 	if err := r.tokenUsed(ctx, f.Token, now); err != nil {
 		f.used.Store(last)
-		r.Log.Warn("the use of an API token could not be recorded", "err", err) // the token works all the same
+		r.Log.Warn("the use of an API token could not be recorded", "err", err) // the token still works
 	}
 }
 
@@ -113,7 +114,8 @@ func (r *Room) tokenUsed(ctx context.Context, id uuid.UUID, now time.Time) error
 	})
 }
 
-// Recall tells who the user or the token of a request is that another node has passed on. That node says who it is, and the database what that one may do.
+// Recall returns the user or token of a request that another node has forwarded. That node authenticates the user, and the database here
+// decides about rights.
 func (r *Room) Recall(ctx context.Context, a actor.Actor) (actor.Actor, error) {
 	if a.Token != uuid.Nil {
 		known, err := r.recognize(ctx, trace{way: ofToken, id: a.Token})
@@ -127,7 +129,7 @@ func (r *Room) Recall(ctx context.Context, a actor.Actor) (actor.Actor, error) {
 	}
 	known, err := r.recognize(ctx, trace{way: ofUser, id: a.UserID})
 	if err == nil {
-		known.Session, known.Method = a.Session, a.Method // the other node's to know
+		known.Session, known.Method = a.Session, a.Method // known only to the other node
 	}
 	return known, err
 }

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// traceOf is what the actor of a session's cookie or of a token is found by.
+// traceOf returns the trace of a session's cookie or of a token.
 func (h *house) traceOf(t *testing.T, credential string) trace {
 	t.Helper()
 	cookie, isSession := strings.CutPrefix(credential, "gateway_session=")
@@ -33,7 +33,7 @@ func (h *house) traceOf(t *testing.T, credential string) trace {
 	return trace{way: ofSession, id: id}
 }
 
-// ask makes a request that needs nothing but a session or a token.
+// ask makes a request that only needs a session or a token.
 func (h *house) ask(t *testing.T, credential string) *kittest.Answer {
 	t.Helper()
 	if strings.HasPrefix(credential, apiTokenPrefix) {
@@ -42,14 +42,14 @@ func (h *house) ask(t *testing.T, credential string) *kittest.Answer {
 	return h.do(t, credential, http.MethodGet, "/toys", nil)
 }
 
-// kept tells whether an actor need not be looked up.
+// kept reports whether an actor is cached.
 func (h *house) kept(t *testing.T, credential string) bool {
 	t.Helper()
 	_, err := h.room.actors.Get(h.traceOf(t, credential), func() (*found, error) { return nil, errors.New("not kept") })
 	return err == nil
 }
 
-// warm makes requests until the actors of all of these are kept.
+// warm makes requests until all of these actors are cached.
 func (h *house) warm(t *testing.T, credentials ...string) {
 	t.Helper()
 	waittest.Until(t, "the actors are kept", func() bool {
@@ -64,7 +64,7 @@ func (h *house) warm(t *testing.T, credentials ...string) {
 	})
 }
 
-// What ends a session or a token, or changes what it may do, holds for the very next request, although the actor was kept.
+// What ends a session or a token, or changes its rights, applies to the very next request, although the actor was cached.
 func TestRevocationIsExact(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -106,7 +106,7 @@ func TestRevocationIsExact(t *testing.T) {
 			other := h.enter(t, "a@example.net", plain)
 			h.do(t, other, http.MethodPost, "/auth/change-password", map[string]any{"current_password": plain, "new_password": "yet another long password"}).Want(t, 200)
 		}, 401, 200},
-		// It is for those who have lost their second factor, and ends nothing.
+		// It helps users who have lost their second factor, and ends nothing.
 		{"second factor reset", func(h *house, t *testing.T, root, id, _, _, _ string) {
 			h.do(t, root, http.MethodDelete, "/users/"+id+"/totp", nil).Want(t, 200)
 		}, 200, 200},
@@ -147,7 +147,7 @@ func TestRevocationIsExact(t *testing.T) {
 	}
 }
 
-// A role that is given or taken is the next request's.
+// A granted or revoked role applies to the next request.
 func TestRoleChangesWithTheCacheWarm(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
@@ -172,7 +172,7 @@ func TestRoleChangesWithTheCacheWarm(t *testing.T) {
 	h.by(t, token, http.MethodPut, "/users/"+id, map[string]any{"name": "B"}).Want(t, http.StatusOK)
 }
 
-// The use of a token is written down once a minute, and makes nobody be looked up again. Neither does a change of a name or a login.
+// The use of a token is recorded once a minute, and invalidates no cache entry. Neither does a change of a name or a login.
 func TestUseOfATokenIsWrittenNowAndThen(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
@@ -204,7 +204,7 @@ func TestUseOfATokenIsWrittenNowAndThen(t *testing.T) {
 	}
 }
 
-// beside is another process on the same database, which takes the same sessions.
+// beside is another process on the same database, with the same sessions.
 func (h *house) beside(t *testing.T) *house {
 	t.Helper()
 	d, err := db.Open(dbtest.Address(h.DB))
@@ -220,7 +220,7 @@ func (h *house) beside(t *testing.T) *house {
 	return o
 }
 
-// What one process revokes, another one refuses as soon as the database has told it.
+// What one process revokes, another one refuses as soon as the database has announced it.
 func TestRevocationByAnotherProcess(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
@@ -246,7 +246,7 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 	refused(session, http.StatusUnauthorized)
 }
 
-// A session that ends while nobody can hear of it does not go on.
+// A session that ends while nobody can be notified does not continue.
 func TestRevocationWithoutTheListener(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
@@ -262,7 +262,7 @@ func TestRevocationWithoutTheListener(t *testing.T) {
 	waittest.Until(t, "the session is over", func() bool { return h.ask(t, session).Status == http.StatusUnauthorized })
 }
 
-// However many requests are under way: of those that begin after the answer to the one who revokes, none is let in.
+// However many requests are in progress, none that begins after the answer to the revocation is admitted.
 func TestNobodyIsLetInAfterARevocation(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// apiTokenPrefix tells an API token from a session's, and lets scanners of source code find one that leaked.
+	// apiTokenPrefix distinguishes an API token from a session's, and lets source code scanners find a leaked one.
 	apiTokenPrefix = "gwt_"
-	// useEvery is how often the last use of a token is written down.
+	// useEvery is how often the last use of a token is recorded.
 	useEvery = time.Minute
 )
 
@@ -38,13 +38,13 @@ type APIToken struct {
 	User       string     `json:"user" readOnly:"true" doc:"E-mail address of its user."`
 }
 
-// NewAPIToken is the answer that shows the token, once.
+// NewAPIToken is the only answer with the token itself.
 type NewAPIToken struct {
 	APIToken
 	Token string `json:"token" doc:"The token, for use as a bearer token. It is not shown again."`
 }
 
-// TokenName is the name of a token: one word, so that nobody can pretend to be another in the audit log.
+// TokenName is the name of a token: one word, so that it cannot imitate another actor in the audit log.
 type TokenName struct{ value.Text[tokenName] }
 
 type tokenName struct{}

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// token makes an API token and answers it with its id.
+// token creates an API token and returns it with its id.
 func (h *house) token(t *testing.T, session, name, role string) (token, id string) {
 	t.Helper()
 	var out, read struct {
@@ -63,7 +63,7 @@ func TestAPIToken(t *testing.T) {
 	if err := h.DB.QueryRow(t.Context(), "SELECT hash FROM account_api_tokens").Scan(&hash); err != nil || bytes.Contains(list.Body, []byte(token)) || bytes.Contains(hash, []byte(token)) || len(hash) != 32 {
 		t.Errorf("the token is kept: %v", err)
 	}
-	// Not in a cookie nor in another form.
+	// Not accepted in a cookie or in another form.
 	h.me(t, "gateway_session="+token).Want(t, http.StatusUnauthorized)
 	for _, wrong := range []string{token + "x", token[:len(token)-1], "gwt_", strings.ToUpper(token)} {
 		h.by(t, wrong, http.MethodGet, "/auth/me", nil).Want(t, http.StatusUnauthorized)
@@ -96,7 +96,7 @@ func TestAPITokenFields(t *testing.T) {
 	h.add(t, session, "b@example.net", "viewer")
 	viewer := h.enter(t, "b@example.net", plain)
 	h.do(t, viewer, http.MethodPost, "/api-tokens", map[string]any{"name": "a", "role": "admin"}).WantField(t, "role")
-	h.token(t, viewer, "a", "viewer") // names are the user's own
+	h.token(t, viewer, "a", "viewer") // names are per user
 }
 
 func TestAPITokenEnds(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAPITokenEnds(t *testing.T) {
 	h.clock.Move(time.Hour)
 	status(out.Token, 401)
 	status(token, 200)
-	// The role of the user bounds it at each use.
+	// The role of the user limits it at each use.
 	h.by(t, token, http.MethodPost, "/users", map[string]any{"email": "c@example.net", "password": plain}).Want(t, http.StatusCreated)
 	h.do(t, root, http.MethodPut, "/users/"+id, map[string]any{"role": "viewer"}).Want(t, http.StatusOK)
 	h.by(t, token, http.MethodPost, "/users", map[string]any{"email": "d@example.net", "password": plain}).Want(t, http.StatusForbidden)
@@ -126,7 +126,7 @@ func TestAPITokenEnds(t *testing.T) {
 	status(token, 401)
 }
 
-// A token acts for its user, and cannot make itself at home.
+// A token acts for its user, but cannot manage access.
 func TestAPITokenCannotManageAccess(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)

@@ -21,16 +21,15 @@ import (
 )
 
 const (
-	// startWithin is how long after the start the database is expected to be on its way.
+	// startWithin is how long after the start the database is expected to become available.
 	startWithin = 15 * time.Second
-	// startWait is how long a login waits for it then. It has to wait for its turn as well.
+	// startWait is how long a login then waits for it. It must also wait for its turn.
 	startWait = 3 * time.Second
 )
 
 var errPasskeyAway = fault.New(fault.Unavailable, "The database is unavailable, so passkeys cannot be checked. Wait until it is back, or set a new password with gateway-ctl reset-password, which removes the passkeys.")
 
-// awaitDatabase lets a login that comes right after the start wait for the database, so that it is not one by the setup
-// store for no reason.
+// awaitDatabase lets a login right after the start wait for the database, instead of needlessly using the setup store.
 func (r *Room) awaitDatabase(ctx context.Context) {
 	ctx, over := db.Patience(ctx)
 	defer over()
@@ -45,8 +44,7 @@ func (r *Room) awaitDatabase(ctx context.Context) {
 	}
 }
 
-// offline is what the setup store's admin does while the database is away: sessions, and logins that wait for their
-// second step.
+// offline holds what the setup store's admin does while the database is away: sessions, and logins that wait for their second step.
 type offline struct {
 	mu         sync.Mutex
 	sessions   map[uuid.UUID]offlineSession
@@ -57,7 +55,7 @@ type offline struct {
 type offlineSession struct {
 	session
 	email, method  string
-	hash           password.Hash // by which it began
+	hash           password.Hash // that was used to log in
 	address, agent string
 }
 
@@ -103,7 +101,7 @@ func (o *offline) endAll() {
 	clear(o.challenges)
 }
 
-// challenge keeps a login until its second step. Earlier ones are void.
+// challenge stores a login until its second step, and invalidates earlier ones.
 func (o *offline) challenge(x *offlineChallenge) (plain string) {
 	plain, hash := newTicket("")
 	o.mu.Lock()
@@ -113,7 +111,7 @@ func (o *offline) challenge(x *offlineChallenge) (plain string) {
 	return plain
 }
 
-// try takes one of the challenge's tries.
+// try uses up one of the challenge's tries.
 func (o *offline) try(hash []byte, now time.Time) (*pending, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,7 +123,7 @@ func (o *offline) try(hash []byte, now time.Time) (*pending, bool) {
 	return &pending{id: hash, who: x.who.Identity, active: true, issueToken: x.issueToken, away: &x.who}, true
 }
 
-// spend ends a challenge; one of those who ask at once gets it.
+// spend ends a challenge; of concurrent callers, only one gets it.
 func (o *offline) spend(hash []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,7 +132,7 @@ func (o *offline) spend(hash []byte) bool {
 	return ok
 }
 
-// challengeAway keeps a login by the setup store until its second step.
+// challengeAway stores a login through the setup store until its second step.
 func (r *Room) challengeAway(who candidate, issueToken bool) (Login, error) {
 	if !who.TOTPEnabled {
 		return Login{}, errPasskeyAway
@@ -143,7 +141,7 @@ func (r *Room) challengeAway(who candidate, issueToken bool) (Login, error) {
 	return Login{TOTPRequired: true, Challenge: plain, Methods: []string{byTOTP}}, nil
 }
 
-// proveCodeAway is proveCode by what the setup store has.
+// proveCodeAway is proveCode with the setup store.
 func (r *Room) proveCodeAway(p *pending, code string) (proof, error) {
 	if hash, ok := recoveryHash(code); ok {
 		return proof{method: byRecovery, spend: func(*db.Tx) error {
@@ -187,7 +185,7 @@ func (r *Room) proveCodeAway(p *pending, code string) (proof, error) {
 	}}, nil
 }
 
-// finishAway spends the proof and the challenge, and begins the session by the setup store.
+// finishAway spends the proof and the challenge, and begins the session through the setup store.
 func (r *Room) finishAway(c *httpd.Call, p *pending, proven proof) (session, error) {
 	if !r.offline.spend(p.id) {
 		return session{}, errChallenge
@@ -198,8 +196,7 @@ func (r *Room) finishAway(c *httpd.Call, p *pending, proven proof) (session, err
 	return r.beginAway(c, p.away, proven.method)
 }
 
-// updateAway changes the setup store's admin while the database is away. The database learns of it before it judges
-// anybody.
+// updateAway changes the setup store's admin while the database is away. The database learns of it before it authenticates anyone.
 func (r *Room) updateAway(change func(*StoreAdmin) error) error {
 	r.settling.Lock()
 	defer r.settling.Unlock()
@@ -210,14 +207,14 @@ func (r *Room) updateAway(change func(*StoreAdmin) error) error {
 	return nil
 }
 
-// beginAway begins a session by the setup store.
+// beginAway begins a session through the setup store.
 func (r *Room) beginAway(c *httpd.Call, who *candidate, method string) (session, error) {
 	s, err := newSession(who.ID, r.Clock.Now())
 	if err != nil {
 		return session{}, err
 	}
 	r.offline.begin(offlineSession{session: s, email: who.Email, method: method, hash: who.hash, address: c.Client().String(), agent: userAgent(c.Request)})
-	// The password that was right a moment ago may have been reset, with all sessions ended, since.
+	// The password that was just verified may have been reset in the meantime, which ended all sessions.
 	if r.deps.StoreAdmin().Hash != who.hash {
 		r.offline.end(s.id)
 		return session{}, errCredentials
@@ -231,8 +228,8 @@ func (r *Room) beginAway(c *httpd.Call, who *candidate, method string) (session,
 	return s, nil
 }
 
-// resume makes a session that began while the database was away one of the user whom it belongs to, if the user could
-// have begun it by the database.
+// resume turns a session that began while the database was away into a session of its user, if the user could have begun it through the
+// database.
 func (r *Room) resume(ctx context.Context, s offlineSession) error {
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
 		who := candidate{hash: s.hash}

@@ -17,7 +17,7 @@ import (
 )
 
 func TestDatabaseGoesAwayAndReturns(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h := newHouse(t)
 	users := h.enter(t, admin, plain)
 	back := breakDatabase(t, h)
@@ -28,7 +28,7 @@ func TestDatabaseGoesAwayAndReturns(t *testing.T) {
 	h.do(t, ended, http.MethodPost, "/auth/logout", nil).Want(t, http.StatusOK)
 	back()
 	h.me(t, users).Want(t, http.StatusOK)
-	// What began in the meantime goes on, as the user's, and is in the list of sessions.
+	// What began in the meantime continues as the user's, and is in the list of sessions.
 	for range 2 {
 		h.do(t, offline, http.MethodGet, "/toys", nil).Want(t, http.StatusOK)
 	}
@@ -40,9 +40,9 @@ func TestDatabaseGoesAwayAndReturns(t *testing.T) {
 	h.me(t, ended).Want(t, http.StatusUnauthorized)
 }
 
-// A session that began by the store goes on only if the user could have begun it by the database.
+// A session that began through the store only continues if the user could have begun it through the database.
 func TestSessionOfTheStoreEndsWithTheUser(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	for name, sql := range map[string]string{
 		"deactivated":   "UPDATE account_users SET active = false WHERE email = $1",
 		"re-passworded": "UPDATE account_users SET password = '' WHERE email = $1",
@@ -65,7 +65,7 @@ func TestSessionOfTheStoreEndsWithTheUser(t *testing.T) {
 	}
 }
 
-// A login right after the start waits for the database, so that it gives a session which lasts.
+// A login right after the start waits for the database, so that its session lasts.
 func TestLoginRightAfterTheStart(t *testing.T) {
 	d, err := db.Open(dbtest.URL(t))
 	if err != nil {
@@ -85,9 +85,9 @@ func TestLoginRightAfterTheStart(t *testing.T) {
 	h.me(t, cookieOf(t, a)).Want(t, http.StatusOK)
 }
 
-// The second factor of the setup's admin holds while the database is away.
+// The second factor of the setup's admin is required while the database is away.
 func TestSecondFactorWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
 	h.secondStep(t, h.firstStep(t, admin), a.codes[0], here).Want(t, http.StatusOK) // is spent everywhere
@@ -107,7 +107,7 @@ func TestSecondFactorWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	session := cookieOf(t, answer)
 	h.do(t, session, http.MethodGet, "/system/toys", nil).Want(t, http.StatusOK)
-	// Each is good once, over a restart of the service and the return of the database.
+	// Each works once, across a restart of the service and the return of the database.
 	h.secondStep(t, challenge, a.codes[1], here).Want(t, http.StatusServiceUnavailable) // the login is over
 	recovered := cookieOf(t, h.secondStep(t, h.firstStep(t, admin), a.codes[1], here).Want(t, http.StatusOK))
 	for _, spent := range []string{code, a.codes[1]} {
@@ -126,13 +126,13 @@ func TestSecondFactorWhileTheDatabaseIsAway(t *testing.T) {
 		t.Errorf("%d recovery codes are left", n)
 	}
 	h.secondStep(t, h.firstStep(t, admin), a.codes[2], here).Want(t, http.StatusOK)
-	h.me(t, session).Want(t, http.StatusUnauthorized) // of a process that is gone
+	h.me(t, session).Want(t, http.StatusUnauthorized) // of a previous process
 	h.me(t, recovered).Want(t, http.StatusUnauthorized)
 }
 
 // A challenge of the store has as many tries as one of the database.
 func TestChallengeWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
 	defer breakDatabase(t, h)()
@@ -147,7 +147,7 @@ func TestChallengeWhileTheDatabaseIsAway(t *testing.T) {
 	h.secondStep(t, h.firstStep(t, admin), a.code(t, h, 0), here).Want(t, http.StatusOK)
 }
 
-// A session by two steps goes on when the database is back.
+// A session with two steps continues when the database is back.
 func TestSessionByTwoStepsGoesOn(t *testing.T) {
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
@@ -162,9 +162,9 @@ func TestSessionByTwoStepsGoesOn(t *testing.T) {
 	}
 }
 
-// No passkey can be checked without the database: the way in is a reset, which removes it.
+// No passkey can be verified without the database: the way in is a reset, which removes it.
 func TestPasskeyWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h := newHouse(t)
 	h.register(t, h.enter(t, admin, plain), newDevice(fqdn)).Want(t, http.StatusCreated)
 	back := breakDatabase(t, h)
@@ -184,9 +184,9 @@ func TestPasskeyWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// A password can be reset while the database is away, which learns of it before it lets anybody in.
+// A password can be reset while the database is away. The database learns of it before it authenticates anyone.
 func TestResetWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	for name, restarted := range map[string]bool{"the same process": false, "another process": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,7 +216,7 @@ func TestResetWhileTheDatabaseIsAway(t *testing.T) {
 				h.enter(t, admin, other)
 			}
 			back()
-			// Whatever comes first, nothing that was good before is.
+			// Whatever comes first, nothing from before is still valid.
 			switch name {
 			case "the same process":
 				h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
@@ -237,9 +237,9 @@ func TestResetWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// Whether a user who was deactivated may be let in is for the database to say.
+// Only the database knows whether a deactivated user may log in.
 func TestResetOfADeactivatedAdminWaitsForTheDatabase(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h, path, b := twoAdmins(t)
 	h.do(t, b, http.MethodPut, path, map[string]any{"active": false}).Want(t, http.StatusOK)
 	token, err := CreateResetToken(h.Paths, h.clock, false)
@@ -259,7 +259,7 @@ type elsewhere struct{ Primary }
 
 func (elsewhere) Away(context.Context) (bool, error) { return true, nil }
 
-// A former primary that starts as a standby, which takes no changes, knows its sessions.
+// A former primary that starts as a standby, which accepts no changes, knows its sessions.
 func TestSessionOnAStandbyThatStarts(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
@@ -270,18 +270,18 @@ func TestSessionOnAStandbyThatStarts(t *testing.T) {
 	h.me(t, session).Want(t, http.StatusOK)
 }
 
-// vouching is a primary that knows a password which has not come to this node yet.
-type vouching struct{ elsewhere }
+// accepting is a primary that knows a password which has not reached this node yet.
+type accepting struct{ elsewhere }
 
-func (vouching) Check(_ context.Context, _ netip.Addr, _, password string) (bool, error) {
+func (accepting) Check(_ context.Context, _ netip.Addr, _, password string) (bool, error) {
 	return password == "a newer password", nil
 }
 
-// A password that the primary knows is a right one: however often it is used, nobody is held off for it.
+// A password that the primary knows is right: however often it is used, nobody is throttled.
 func TestPasswordThatThePrimaryKnows(t *testing.T) {
 	h := newHouse(t)
 	h.enter(t, admin, plain) // from now on a user of the database
-	h.primary = vouching{}
+	h.primary = accepting{}
 	h.restart(t)
 	for n := range 30 {
 		if a := h.login(t, admin, "a newer password", here); a.Status != http.StatusOK {

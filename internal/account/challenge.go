@@ -20,7 +20,7 @@ const (
 	maxTries     = 5
 )
 
-// errChallenge says that the login has to begin anew; errCode and errPasskey, that it may be tried again.
+// errChallenge means that the login must start again; errCode and errPasskey mean that it may be retried.
 var (
 	errChallenge = refusal("challenge", "This login has expired. Log in again.")
 	errCode      = refusal("code", "The code is wrong or has already been used.")
@@ -28,23 +28,23 @@ var (
 	errCloned    = refusal("credential", "The passkey was refused, because there may be a copy of it.")
 )
 
-// refusal is a wrong proof; the field tells which one.
+// refusal is a wrong proof; the field says which one.
 func refusal(field, message string) *fault.Error {
 	return &fault.Error{Kind: fault.Unauthenticated, Message: message, Fields: map[string]string{field: message}}
 }
 
-// SecondStep is the body of a second step by a code.
+// SecondStep completes a login with a code.
 type SecondStep struct {
 	Challenge string `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
 	Code      string `json:"code" required:"true" maxLength:"64" doc:"The six digits of the authenticator app, or a recovery code."`
 }
 
-// PasskeyBegin is the body that asks for a passkey.
+// PasskeyBegin requests the options for a passkey login.
 type PasskeyBegin struct {
 	Challenge string `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
 }
 
-// PasskeySecondStep is the body of a second step by a passkey.
+// PasskeySecondStep completes a login with a passkey.
 type PasskeySecondStep struct {
 	Challenge  string   `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
 	Credential wire.Raw `json:"credential" required:"true" doc:"What the browser answered, as a PublicKeyCredential in its JSON form."`
@@ -74,26 +74,26 @@ type pending struct {
 	who        Identity
 	active     bool
 	issueToken bool
-	ceremony   []byte     // of the passkey that was asked for
-	away       *candidate // by the setup store, while the database is away
+	ceremony   []byte     // for the requested passkey
+	away       *candidate // through the setup store, while the database is away
 }
 
-// proof is a second step that was right. Spend makes sure that it was not used before, and is not used again; while the
-// database is away there is no transaction.
+// proof is a second step that was right. spend makes sure that it was not used before, and cannot be used again; while the database is
+// away it gets no transaction.
 type proof struct {
 	method string
 	spend  func(tx *db.Tx) error
-	// spent is the same for a node that is not written; its user is nil if nothing can be used twice.
+	// spent is the same for a node that is not the primary; its user is nil if nothing can be used twice.
 	spent Spent
-	// done, if there is one, is told when the proof was taken.
+	// done, if not nil, is called when the proof was accepted.
 	done func()
 }
 
-// challenge keeps a login whose password was right until its second step.
+// challenge stores a login whose password was right until its second step.
 func (r *Room) challenge(c *httpd.Call, who candidate, issueToken bool) (Login, error) {
 	plain, hash := newTicket("")
 	err := r.DB.Write(c, func(tx *db.Tx) error {
-		// Whoever replaces the password waits until the challenge is there, and then ends it.
+		// A concurrent password change waits until the challenge exists, and then ends it.
 		var same bool
 		err := tx.QueryRow(c, "SELECT true FROM account_users WHERE id = $1 AND password = $2 AND active FOR SHARE", who.ID, who.hash).Scan(&same)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -106,7 +106,7 @@ func (r *Room) challenge(c *httpd.Call, who candidate, issueToken bool) (Login, 
 	return Login{TOTPRequired: true, Challenge: plain, Methods: who.methods()}, err
 }
 
-// secondStep ends a login that a challenge began.
+// secondStep completes a login that a challenge began.
 func (r *Room) secondStep(c *httpd.Call, challenge string, prove func(*pending) (proof, error)) (Login, error) {
 	p, err := r.try(c, challenge)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Room) secondStep(c *httpd.Call, challenge string, prove func(*pending) 
 	return r.enter(c, s, p.who, p.issueToken)
 }
 
-// try takes one of the challenge's tries before anything is looked at, and what passkey was asked for with it.
+// try uses up one of the challenge's tries before anything is verified, and also takes the requested passkey ceremony.
 func (r *Room) try(c *httpd.Call, challenge string) (*pending, error) {
 	p := &pending{id: hashTicket(challenge)}
 	err := r.settle(c)
@@ -150,7 +150,7 @@ func (r *Room) try(c *httpd.Call, challenge string) (*pending, error) {
 	return p, err
 }
 
-// take takes one of the challenge's tries, and who it is of.
+// take uses up one of the challenge's tries, and reads whose it is.
 func (p *pending) take(ctx context.Context, tx *db.Tx, now time.Time) error {
 	return tx.QueryRow(ctx, `
 		WITH was AS (SELECT id, ceremony FROM account_challenges WHERE id = $1 FOR UPDATE)
@@ -160,8 +160,7 @@ func (p *pending) take(ctx context.Context, tx *db.Tx, now time.Time) error {
 		Scan(&p.who.ID, &p.who.Email, &p.who.Role, &p.who.Name, &p.who.TOTPEnabled, &p.who.Passkeys, &p.active, &p.issueToken, &p.ceremony)
 }
 
-// challengeExpired writes down that a login took too long, if that is why its challenge is not good: once, because the
-// challenge goes with it.
+// challengeExpired audits that a login took too long, if that is why its challenge is invalid: once, because the challenge is deleted.
 func (r *Room) challengeExpired(c *httpd.Call, id []byte) {
 	err := r.DB.Write(c, func(tx *db.Tx) error {
 		var email string
@@ -179,7 +178,7 @@ func (r *Room) challengeExpired(c *httpd.Call, id []byte) {
 	}
 }
 
-// elsewhere is a proof as it is spent by a node that is not written.
+// elsewhere turns a proof into one spent by a node that is not the primary.
 func (r *Room) elsewhere(ctx context.Context, p proof) (proof, error) {
 	away, err := r.away(ctx)
 	if err != nil || !away {

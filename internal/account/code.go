@@ -26,14 +26,14 @@ const (
 	totpTable  = "account_totp"
 	totpColumn = "secret"
 	totpPeriod = 30
-	totpSkew   = 1 // steps that the clock of the app may be off
+	totpSkew   = 1 // steps that the app's clock may be off
 )
 
-// codeGuessing bounds how many codes are tried for one account, from wherever: six digits are found by trying, and only
-// somebody who has the password gets so far. Recovery codes and passkeys are good all the same.
+// codeGuessing limits how many codes are tried for one account, from anywhere: six digits can be found by trying, and only someone who
+// has the password gets this far. Recovery codes and passkeys still work.
 var codeGuessing = throttle.Limits{Pair: 100, Source: math.MaxInt, Within: 24 * time.Hour}
 
-// matchCode tells for which step of the clock a code is right.
+// matchCode returns the time step for which a code is right.
 func matchCode(secret, code string, now time.Time) (step int64, ok bool) {
 	for s := now.Unix()/totpPeriod - totpSkew; s <= now.Unix()/totpPeriod+totpSkew; s++ {
 		if right, err := hotp.ValidateCustom(code, uint64(s), secret, hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}); err == nil && right {
@@ -43,7 +43,7 @@ func matchCode(secret, code string, now time.Time) (step int64, ok bool) {
 	return step, ok
 }
 
-// totpSecret reads a secret; sealed is its form in the database, by which a later write knows that it is the same.
+// totpSecret reads a secret; sealed is its stored form, by which a later write checks that it is unchanged.
 func (r *Room) totpSecret(ctx context.Context, user uuid.UUID, confirmed bool) (plain string, sealed []byte, err error) {
 	err = r.DB.QueryRow(ctx, "SELECT secret FROM account_totp WHERE user_id = $1 AND confirmed = $2", user, confirmed).Scan(&sealed)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Room) openTOTP(sealed []byte, user uuid.UUID) (string, error) {
 	return plain, err
 }
 
-// proveCode takes what the app shows, or a recovery code.
+// proveCode verifies a code of the app, or a recovery code.
 func (r *Room) proveCode(c *httpd.Call, p *pending, code string) (proof, error) {
 	if p.away != nil {
 		return r.proveCodeAway(p, code)
@@ -94,7 +94,7 @@ func (r *Room) proveCode(c *httpd.Call, p *pending, code string) (proof, error) 
 	}, spent: spentStep(p.who.ID, step), done: attempt.Succeeded}, nil
 }
 
-// once is the outcome of a write that spends a code: one row, or the code was spent already.
+// once checks the result of a write that spends a code: one row, or the code was already used.
 func once(tag interface{ RowsAffected() int64 }, err error) error {
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errCode
@@ -109,7 +109,7 @@ const (
 
 var recoveryEncoding = base32.NewEncoding("abcdefghijkmnpqrstuvwxyz23456789").WithPadding(base32.NoPadding)
 
-// newRecoveryCodes makes codes like abcd-efgh-ijkm-npqr, and the hashes by which the database knows them.
+// newRecoveryCodes returns codes like abcd-efgh-ijkm-npqr, and the hashes to store.
 func newRecoveryCodes() (codes []string, hashes [][]byte) {
 	for range recoveryCodes {
 		var b [recoveryBytes]byte
@@ -121,7 +121,7 @@ func newRecoveryCodes() (codes []string, hashes [][]byte) {
 	return codes, hashes
 }
 
-// recoveryHash is the hash of what looks like a recovery code, however it was typed.
+// recoveryHash returns the hash of what looks like a recovery code, however it was typed.
 func recoveryHash(typed string) (hash []byte, ok bool) {
 	s := strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(typed))
 	if b, err := recoveryEncoding.DecodeString(s); err != nil || len(b) != recoveryBytes {

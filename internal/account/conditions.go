@@ -16,7 +16,7 @@ var failedLogins = &alarm.Kind{
 	Name: "auth.login.failures", Severity: alarm.Warning, Mutable: true, Meaning: "Many logins failed within a short time.",
 }
 
-// Check looks for many logins that failed.
+// Check finds an unusual number of failed logins.
 var Check = watch.Check{
 	Name: "watch.logins", Title: "Check for failed logins", Every: time.Minute,
 	Kinds: []*alarm.Kind{failedLogins}, Conditions: conditions,
@@ -27,7 +27,7 @@ func conditions(ctx context.Context, s *watch.Scene) ([]alarm.Alarm, error) {
 	if err != nil || n < s.FailedLogins {
 		return nil, err
 	}
-	// The names that were tried are left out: they are what a stranger typed.
+	// The attempted names are left out, because strangers typed them.
 	from := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })
 	message := fmt.Sprintf("At least %d logins failed within %d minutes, from %d addresses.", s.FailedLogins, s.FailedLoginsMinutes, len(from))
 	if len(from) == 1 {

@@ -21,8 +21,8 @@ const (
 	deviceTTL    = 90 * 24 * time.Hour
 )
 
-// devices makes and reads the cookies of browsers from which someone has logged in. The cookie opens nothing: it
-// lets the next attempts at the same account be counted and queued apart from everybody else's.
+// devices makes and reads the cookies of browsers that have logged in before. The cookie grants no access: it lets the next attempts at
+// the same account be counted and queued separately.
 type devices struct {
 	key    []byte
 	clock  clock.Clock
@@ -33,7 +33,7 @@ func newDevices(key []byte, c clock.Clock) *devices {
 	return &devices{key: derive(key, "device"), clock: c, parser: newParser(c)}
 }
 
-// derive makes a key of its own for each purpose, so that nothing that was signed for one is good for another.
+// derive returns a separate key for each purpose, so that a signature for one is useless for another.
 func derive(key []byte, purpose string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(purpose))
@@ -44,7 +44,7 @@ func newParser(c clock.Clock) *jwt.Parser {
 	return jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(c.Now))
 }
 
-// of is the device of a request, if it has logged in to the account before.
+// of returns the device of a request, if it has logged in to the account before.
 func (d *devices) of(req *http.Request, account string) (id uuid.UUID, ok bool) {
 	c, err := req.Cookie(deviceCookie)
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *devices) of(req *http.Request, account string) (id uuid.UUID, ok bool) 
 	return id, err == nil
 }
 
-// cookie is for a browser that has logged in to the account. It stays the device that it was.
+// cookie returns the cookie for a browser that has logged in to the account. An existing device keeps its id.
 func (d *devices) cookie(req *http.Request, account string) (*http.Cookie, error) {
 	id, ok := d.of(req, account)
 	if !ok {
@@ -73,8 +73,8 @@ func (d *devices) cookie(req *http.Request, account string) (*http.Cookie, error
 	}, err
 }
 
-// source is where an attempt at an account comes from, and where it waits for its turn to hash: a device that has
-// logged in to the account before, or an address.
+// source returns where an attempt at an account comes from, and its queue for hashing: a device that has logged in to the account before,
+// or an address.
 func (r *Room) source(c *httpd.Call, account string) (throttle.Source, password.Place) {
 	if id, ok := r.devices.of(c.Request, account); ok {
 		from := throttle.Device(id)

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// deviceOf is the cookie that marks a browser as one that has logged in.
+// deviceOf returns the cookie that marks a browser as one that has logged in.
 func deviceOf(t *testing.T, a *kittest.Answer) *http.Cookie {
 	t.Helper()
 	for _, line := range a.Header.Values("Set-Cookie") {
@@ -26,7 +26,7 @@ func (h *house) loginWith(t *testing.T, device, email, plain, from string) *kitt
 	return kittest.Call(t, h.Handler(), http.MethodPost, "/auth/login", map[string]any{"email": email, "password": plain}, "X-Test-Client", from, "Cookie", deviceCookie+"="+device)
 }
 
-// A flood from behind an address does not keep out a browser that has logged in before.
+// A flood from an address does not lock out a browser there that has logged in before.
 func TestDeviceIsCountedApartFromItsAddress(t *testing.T) {
 	h := newHouse(t)
 	a := h.login(t, admin, plain, here).Want(t, http.StatusOK)
@@ -40,14 +40,14 @@ func TestDeviceIsCountedApartFromItsAddress(t *testing.T) {
 	}
 	h.login(t, admin, plain, here).Want(t, http.StatusTooManyRequests)
 	again := deviceOf(t, h.loginWith(t, device.Value, admin, plain, here).Want(t, http.StatusOK))
-	// It is of one account, and only what the gateway has signed counts.
+	// It belongs to one account, and only the gateway's signature counts.
 	h.loginWith(t, device.Value, "b@example.net", plain, here).Want(t, http.StatusTooManyRequests)
 	for _, forged := range []string{"", "x", device.Value + "x", strings.TrimPrefix(cookieOf(t, a), "gateway_session=")} {
 		h.loginWith(t, forged, admin, plain, here).Want(t, http.StatusTooManyRequests)
 	}
-	// It opens nothing.
+	// It grants no access.
 	h.me(t, "gateway_session="+device.Value).Want(t, http.StatusUnauthorized)
-	// It has as many guesses as an address, also when the cookie was given again, and does not cost the address any.
+	// It has as many guesses as an address, even if the cookie was issued again, and does not use up those of the address.
 	for i := range 10 {
 		with := device
 		if i%2 == 0 {
@@ -57,7 +57,7 @@ func TestDeviceIsCountedApartFromItsAddress(t *testing.T) {
 	}
 	h.loginWith(t, again.Value, admin, plain, there).Want(t, http.StatusTooManyRequests)
 	h.login(t, admin, plain, there).Want(t, http.StatusOK)
-	// And it ends.
+	// It expires.
 	h.clock.Move(deviceTTL)
 	for i := range 50 {
 		h.login(t, fmt.Sprintf("nobody%d@example.net", i), "not the password", here).Want(t, http.StatusUnauthorized)
@@ -65,7 +65,7 @@ func TestDeviceIsCountedApartFromItsAddress(t *testing.T) {
 	h.loginWith(t, device.Value, admin, plain, here).Want(t, http.StatusTooManyRequests)
 }
 
-// The second step and the routes of one's own account know the device, too.
+// The second step and the routes of one's own account also recognize the device.
 func TestDeviceInTheSecondStep(t *testing.T) {
 	h := newHouse(t)
 	first := h.login(t, admin, plain, here).Want(t, http.StatusOK)

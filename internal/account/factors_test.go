@@ -16,13 +16,13 @@ import (
 	"edge.internal/gateway/internal/kit/longtest"
 )
 
-// app is an authenticator app of a user.
+// app is a user's authenticator app.
 type app struct {
 	secret string
 	codes  []string // recovery codes
 }
 
-// code is what the app shows some steps from now.
+// code returns what the app shows some steps from now.
 func (a app) code(t *testing.T, h *house, steps int) string {
 	t.Helper()
 	code, err := totp.GenerateCode(a.secret, h.clock.Now().Add(time.Duration(steps)*totpPeriod*time.Second))
@@ -32,7 +32,7 @@ func (a app) code(t *testing.T, h *house, steps int) string {
 	return code
 }
 
-// enrol gives the user of a session an authenticator app. The clock moves on, because the code that confirms is spent.
+// enrol gives the user of a session an authenticator app. The clock advances, because the confirming code is used up.
 func (h *house) enrol(t *testing.T, session string) (a app) {
 	t.Helper()
 	var setup struct{ Secret string }
@@ -47,7 +47,7 @@ func (h *house) enrol(t *testing.T, session string) (a app) {
 	return a
 }
 
-// firstStep logs in with the password and answers the challenge.
+// firstStep logs in with the password and returns the challenge.
 func (h *house) firstStep(t *testing.T, email string) string {
 	t.Helper()
 	a := h.login(t, email, plain, here).Want(t, http.StatusOK)
@@ -76,7 +76,7 @@ func (h *house) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// challenges makes first steps without their passwords, for tests that need many.
+// challenges makes first steps without passwords, for tests that need many.
 func (h *house) challenges(t *testing.T, email string, n int) []string {
 	t.Helper()
 	who, err := h.room.find(t.Context(), email)
@@ -98,7 +98,7 @@ func (h *house) challenges(t *testing.T, email string, n int) []string {
 	return list
 }
 
-// rounds is how often a race is run; a long run and make faults ask for more.
+// rounds is the number of rounds of a race; a long run and make faults ask for more.
 func rounds() int {
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_ROUNDS")); err == nil {
 		return n
@@ -109,10 +109,10 @@ func rounds() int {
 	return 10
 }
 
-// parallel is how many try at once.
+// parallel is the number of concurrent attempts.
 const parallel = 20
 
-// race lets many try at once, round by round, and fails unless exactly one of each round wins. prepare makes the round.
+// race runs concurrent attempts, round by round, and fails unless exactly one of each round succeeds. prepare prepares a round.
 func race(t *testing.T, rounds int, prepare func() (try func(i int) bool)) {
 	t.Helper()
 	for round := range rounds {

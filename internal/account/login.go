@@ -18,15 +18,14 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Credentials is the body of a login.
+// Credentials starts a login.
 type Credentials struct {
 	Email      string         `json:"email" required:"true" maxLength:"254" doc:"The user's address, exactly as it is stored."`
 	Password   password.Typed `json:"password,omitzero" required:"true" doc:"The user's password."`
 	IssueToken bool           `json:"issue_token" doc:"Return the session's token as well, for use as a bearer token."`
 }
 
-// Login is the answer to a login, or to its first step. The cookie carries the session; while a second step is due,
-// there is neither.
+// Login is the answer to a login, or to its first step. The cookie carries the session; while a second step is due, there is neither.
 type Login struct {
 	User         *Identity `json:"user,omitzero" doc:"Who logged in; absent while a second step is due."`
 	Token        string    `json:"token,omitzero" doc:"The session's token, if requested."`
@@ -35,7 +34,7 @@ type Login struct {
 	Methods      []string  `json:"methods,omitzero" enum:"totp,passkey" doc:"Methods for the second step. With totp, a recovery code works as well."`
 }
 
-// Identity is who makes a request.
+// Identity identifies the caller of a request.
 type Identity struct {
 	ID          uuid.UUID  `json:"id" doc:"Id of the user; all zeros while the database is unavailable."`
 	Email       string     `json:"email" doc:"E-mail address of the user."`
@@ -61,16 +60,16 @@ func (r *Room) mountLogin() {
 		func(c *httpd.Call, _ struct{}) (Identity, error) { return r.identity(c) })
 }
 
-// candidate is whom credentials may belong to. Without a hash it is nobody, and no password matches.
+// candidate is the user whom credentials may belong to. Without a hash no password matches.
 type candidate struct {
 	Identity
 	active bool
 	hash   password.Hash
-	store  bool // known by the setup store alone
+	store  bool // known only to the setup store
 	away   bool // the database could not be asked
 }
 
-// methods are the ways of the second step; without any, the password is enough.
+// methods lists the possible second steps; if empty, the password is enough.
 func (who *Identity) methods() (list []string) {
 	if who.TOTPEnabled {
 		list = append(list, byTOTP)
@@ -104,7 +103,7 @@ func (r *Room) login(c *httpd.Call, in struct{ Body Credentials }) (Login, error
 	return out, nil
 }
 
-// enter gives the caller the session, and the browser the mark of one that has logged in before.
+// enter gives the caller the session, and marks the browser as one that has logged in before.
 func (r *Room) enter(c *httpd.Call, s session, who Identity, issueToken bool) (Login, error) {
 	token, err := r.signer.token(s)
 	if err != nil {
@@ -129,12 +128,11 @@ func (r *Room) turn(c *httpd.Call) (*password.Turn, error) {
 	return r.deps.Passwords.Turn(c, place)
 }
 
-// judge tells whose credentials these are. Whoever guesses too often is refused before any hash is computed, also when
-// the guesses that were too many came while this one waited.
+// judge verifies credentials. Too many guesses are refused before a hash is computed, even if they arrived while this one waited.
 func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candidate, error) {
 	from, place := r.source(c, email)
 	who, attempt, err := r.judgeFrom(c, email, typed, from, place)
-	if !errors.Is(err, errCredentials) || !r.vouched(c, email, typed) {
+	if !errors.Is(err, errCredentials) || !r.primaryAccepts(c, email, typed) {
 		return who, err
 	}
 	attempt.Succeeded() // the password was right, this node did not know it yet
@@ -152,7 +150,7 @@ func (r *Room) judgeFrom(c context.Context, email string, typed password.Typed, 
 		return candidate{}, nil, err
 	}
 	r.awaitDatabase(c)
-	// Before the turn: others do not wait for theirs until the database has answered this caller.
+	// Before the turn: others must not wait until the database has answered this caller.
 	who, err := r.find(c, email)
 	if err != nil {
 		return candidate{}, nil, err
@@ -168,7 +166,7 @@ func (r *Room) judgeFrom(c context.Context, email string, typed password.Typed, 
 	}
 	switch matches := turn.Matches(who.hash, typed); {
 	case !matches && who.away:
-		// Whether the address is the setup's admin's is nobody's business, as ever.
+		// As always, do not reveal whether the address is that of the setup's admin.
 		return candidate{}, attempt, errUnjudged
 	case !matches:
 		return candidate{}, attempt, errCredentials
@@ -179,7 +177,7 @@ func (r *Room) judgeFrom(c context.Context, email string, typed password.Typed, 
 	return who, attempt, nil
 }
 
-// find looks the address up, exactly as it was typed. The setup store counts only when no user has the address.
+// find looks the address up, exactly as typed. The setup store only counts if no user has the address.
 func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	who := candidate{Identity: Identity{AuthMethod: byPassword}}
 	err := r.settle(ctx)
@@ -205,7 +203,7 @@ func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 	return who, nil
 }
 
-// begin begins a session by the password alone.
+// begin begins a session with the password alone.
 func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
 	if who.away {
 		return r.beginAway(c, who, byPassword)
@@ -221,8 +219,8 @@ func (r *Room) begin(c *httpd.Call, who *candidate) (session, error) {
 			}
 			s.user = who.ID
 		}
-		// The password that was right a moment ago may have been replaced, with all sessions ended, since; or it may not
-		// be enough any more.
+		// The password that was just verified may have been replaced in the meantime, which ended all sessions, or it may no longer be
+		// enough.
 		tag, err := tx.Exec(c, "UPDATE account_users SET last_login_at = $3 WHERE id = $1 AND password = $2 AND active AND NOT totp_enabled AND passkeys = 0", who.ID, who.hash, s.from)
 		if err != nil {
 			return err
@@ -243,8 +241,8 @@ func (r *Room) open(c *httpd.Call, tx *db.Tx, s session, who Identity) error {
 	return r.Audit.WriteAs(c, tx, who.Email, "auth.login.success", who.Email, map[string]any{"role": who.Role, "remote_ip": c.Client(), "method": who.AuthMethod})
 }
 
-// adopt makes the setup store's admin a user at the first login. A reset of the password waits until it is known whether
-// there is a user, and a user whom somebody else has made meanwhile is left alone.
+// adopt turns the setup store's admin into a user at the first login. A password reset waits until it is known whether there is a user,
+// and a user created in the meantime is left alone.
 func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 	if err := lock(ctx, tx); err != nil {
 		return err
@@ -270,8 +268,8 @@ func (r *Room) adopt(ctx context.Context, tx *db.Tx, who *candidate) error {
 	return tx.QueryRow(ctx, "SELECT id, role, name FROM account_users WHERE email = $1", who.Email).Scan(&who.ID, &who.Role, &who.Name)
 }
 
-// refused writes why a login failed. Who is throttled leaves one entry within the window, and who cannot be judged none:
-// a flood fills no table.
+// refused audits a failed login. A throttled caller leaves one entry per window, and one that cannot be judged none, so that a flood
+// fills no table.
 func (r *Room) refused(c *httpd.Call, email string, why error) {
 	if refusal, ok := errors.AsType[*throttle.Refusal](why); ok && refusal.First {
 		r.loginFailed(c, email, "throttled")
@@ -283,7 +281,7 @@ func (r *Room) refused(c *httpd.Call, email string, why error) {
 	}
 }
 
-// reasons are the words of the audit log.
+// reasons maps errors to the words of the audit log.
 var reasons = map[error]string{
 	errCredentials: "invalid_credentials",
 	errInactive:    "account_disabled",
@@ -300,7 +298,7 @@ func (r *Room) loginFailed(c *httpd.Call, email, reason string) {
 	}
 }
 
-// loginFailure is the action of an attempt that was refused.
+// loginFailure is the audit action of a refused attempt.
 const loginFailure = "auth.login.failed"
 
 func failureDetails(c *httpd.Call, reason string) map[string]any {
@@ -325,7 +323,7 @@ func (r *Room) logout(c *httpd.Call, _ struct{}) (resource.Deleted, error) {
 	return resource.Deleted{ID: c.Actor.Session.String()}, nil
 }
 
-// identity is who makes the request.
+// identity returns the caller of the request.
 func (r *Room) identity(c *httpd.Call) (Identity, error) {
 	a := c.Actor
 	who := Identity{ID: a.UserID, Email: a.Name, Role: a.Role, AuthMethod: a.Method}

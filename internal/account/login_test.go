@@ -115,14 +115,14 @@ func TestAU04Inactive(t *testing.T) {
 		t.Errorf("audit %+v", e)
 	}
 	h.login(t, "a@example.net", "not the password", here).Want(t, http.StatusUnauthorized)
-	// A session does not come back with the account.
+	// Reactivating the account does not bring its session back.
 	h.do(t, root, http.MethodPut, "/users/"+id, map[string]any{"active": true}).Want(t, http.StatusOK)
 	h.me(t, live).Want(t, http.StatusUnauthorized)
 	h.enter(t, "a@example.net", plain)
 }
 
-// AU-06: the answers are equal, and the medians of 50 tries differ by less than 20 %. A difference that is there is there
-// in each round; that of a busy machine is not.
+// AU-06: the answers are equal, and the medians of 50 attempts differ by less than 20 %. A real difference is there in each round; that
+// of a busy machine is not.
 func TestAU06UnknownAndWrongAreAlike(t *testing.T) {
 	h := newHouseOn(t, kittest.New(t), 8)
 	h.enter(t, admin, plain)
@@ -139,8 +139,8 @@ func TestAU06UnknownAndWrongAreAlike(t *testing.T) {
 	t.Errorf("a wrong password and an unknown address take %s", strings.Join(seen, ", "))
 }
 
-// timesOfRefusal are the medians of how long a wrong password and an unknown address take, whose answers are alike. They
-// are tried in turns, and each is the first of a pair as often as the second, so that both meet the same machine.
+// timesOfRefusal returns the medians of the times for a wrong password and for an unknown address. They alternate, and each comes first
+// equally often, so that both meet the same conditions.
 func (h *house) timesOfRefusal(t *testing.T) (wrong, unknown time.Duration) {
 	t.Helper()
 	const tries = 50
@@ -181,7 +181,7 @@ func TestAU09SessionOutlivesTheProcess(t *testing.T) {
 	if _, err := os.Stat(h.Paths.State("jwt-secret")); err != nil {
 		t.Error(err)
 	}
-	// Without the secret, no session is good any more.
+	// Without the secret, no session is valid any more.
 	if err := os.Remove(h.Paths.State("jwt-secret")); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestAU09SessionOutlivesTheProcess(t *testing.T) {
 	h.me(t, session).Want(t, http.StatusUnauthorized)
 }
 
-// AU-09: the signing secret is in no answer, neither in its body nor in a header, in none of the forms that bytes take.
+// AU-09: no answer contains the signing secret in any encoding, neither in its body nor in a header.
 func TestAU09SigningSecretIsInNoAnswer(t *testing.T) {
 	h := newHouse(t)
 	key := h.room.signer.key
@@ -207,13 +207,13 @@ func TestAU09SigningSecretIsInNoAnswer(t *testing.T) {
 			req.Header.Set("Cookie", session)
 			w := httptest.NewRecorder()
 			h.Handler().ServeHTTP(w, req)
-			var said bytes.Buffer
-			if err := w.Result().Header.Write(&said); err != nil {
+			var output bytes.Buffer
+			if err := w.Result().Header.Write(&output); err != nil {
 				t.Fatal(err)
 			}
-			said.Write(w.Body.Bytes())
+			output.Write(w.Body.Bytes())
 			for _, form := range forms {
-				if bytes.Contains(said.Bytes(), []byte(form)) {
+				if bytes.Contains(output.Bytes(), []byte(form)) {
 					t.Errorf("%s %s tells the secret", route.Method, route.Path)
 				}
 			}
@@ -247,7 +247,7 @@ func TestThrottle(t *testing.T) {
 	if e := h.entries(t, "auth.login.failed"); len(e) != 11 || !strings.Contains(string(e[0].Details), `"throttled"`) || e[0].Actor != admin {
 		t.Errorf("audit %+v", e)
 	}
-	// Nobody locks the admin out from elsewhere.
+	// Nobody can lock the admin out from elsewhere.
 	h.login(t, admin, plain, there).Want(t, http.StatusOK)
 	h.clock.Move(15 * time.Minute)
 	h.login(t, admin, plain, here).Want(t, http.StatusOK)
@@ -266,7 +266,7 @@ func TestThrottle(t *testing.T) {
 	h.login(t, admin, plain, here).Want(t, http.StatusOK)
 }
 
-// flood makes n bad logins at once, and tells how many got which status.
+// flood makes n bad logins at once, and counts the statuses.
 func (h *house) flood(t *testing.T, n int, email func(i int) string, from string) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -379,7 +379,7 @@ func TestAU14StoreAdminIsAdopted(t *testing.T) {
 	// Without a row, the store counts again.
 	dbtest.Exec(t, h.DB, "DELETE FROM account_users")
 	h.enter(t, admin, plain)
-	// With a row that another password protects, it does not.
+	// With a row that has another password, it does not.
 	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = ''")
 	h.login(t, admin, plain, here).Want(t, http.StatusUnauthorized)
 	dbtest.Exec(t, h.DB, "UPDATE account_users SET password = $1, active = false", string(h.store.get().Hash))
@@ -454,7 +454,7 @@ func TestLoginWhileTheDatabaseIsAway(t *testing.T) {
 	h.do(t, session, http.MethodPost, "/auth/change-password", map[string]any{"current_password": plain, "new_password": other}).Want(t, http.StatusServiceUnavailable)
 	second := h.enter(t, admin, plain)
 	h.do(t, second, http.MethodPost, "/auth/logout", nil).Want(t, http.StatusOK)
-	h.me(t, second).Want(t, http.StatusServiceUnavailable) // whether it is a user's cannot be judged
+	h.me(t, second).Want(t, http.StatusServiceUnavailable) // it cannot be determined whether it belongs to a user
 	third := h.enter(t, admin, plain)
 	h.clock.Move(12 * time.Hour)
 	h.me(t, third).Want(t, http.StatusUnauthorized)
@@ -463,7 +463,7 @@ func TestLoginWhileTheDatabaseIsAway(t *testing.T) {
 	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	// The session goes on, as the user's: the admin is one now.
+	// The session continues as the user's, because the admin is now a user.
 	var me map[string]any
 	h.me(t, session).Want(t, http.StatusOK).Into(t, &me)
 	if me["auth_method"] != "password" || me["email"] != admin || h.Rows(t, "account_users") != 1 || me["id"] == uuid.Nil.String() {

@@ -20,10 +20,10 @@ const (
 	flowTTL    = 5 * time.Minute
 )
 
-// signOnLimits bound the single sign-ons from one place that come to nothing.
+// signOnLimits limits unsuccessful single sign-ons from one place.
 var signOnLimits = throttle.Limits{Pair: throttle.Guessing.Source, Source: throttle.Guessing.Source, Within: throttle.Guessing.Within}
 
-// flow is a single sign-on that is under way. It lives in a signed cookie, so that whoever begins one stores nothing here.
+// flow is a single sign-on in progress. It is stored in a signed cookie, so that beginning one stores nothing here.
 type flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
@@ -49,7 +49,7 @@ func (f *flows) begin() (flow, *http.Cookie, error) {
 	return x, flowCookieOf(token, flowTTL), err
 }
 
-// of is the flow of a request, if its cookie is one of ours, not too old, and of this state.
+// of returns the flow of a request, if its cookie is authentic, recent, and of this state.
 func (f *flows) of(req *http.Request, state string) (x flow, ok bool) {
 	c, err := req.Cookie(flowCookie)
 	if err == nil {
@@ -63,7 +63,7 @@ func (f *flows) read(token string) (x flow, err error) {
 	return x, err
 }
 
-// flowCookieOf carries a flow; a negative age takes it away.
+// flowCookieOf returns the cookie of a flow; a negative age deletes it.
 func flowCookieOf(token string, age time.Duration) *http.Cookie {
 	return &http.Cookie{Name: flowCookie, Value: token, Path: flowPath, MaxAge: int(age.Seconds()), HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
 }

@@ -17,16 +17,15 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// OIDCAvailability is what the login page has to know.
+// OIDCAvailability is what the login page needs to know.
 type OIDCAvailability struct {
 	Enabled bool   `json:"enabled" doc:"Whether users may log in by single sign-on."`
 	Issuer  string `json:"issuer" doc:"Host of the identity provider; empty when single sign-on is off."`
 }
 
-// ssoError is why a single sign-on failed, as the login page is told it.
+// ssoError is the reason of a failed single sign-on for the login page.
 type ssoError string
 
-// The reasons.
 const (
 	ssoDisabled        ssoError = "sso_disabled"
 	ssoState           ssoError = "state_mismatch"
@@ -42,8 +41,8 @@ const (
 
 func (e ssoError) Error() string { return string(e) }
 
-// failure is where the browser goes with an error. More than the reason is for the log alone, and in short: some of it
-// may be the provider's words.
+// failure returns where to send the browser after an error. Details go to the log only, shortened, because they may contain the
+// provider's words.
 func (r *Room) failure(err error) string {
 	reason, known := errors.AsType[ssoError](err)
 	if !known {
@@ -88,14 +87,14 @@ func (r *Room) mountOIDC() {
 		})
 }
 
-// Callback is what the identity provider sends back by the browser.
+// Callback is what the identity provider sends back through the browser.
 type Callback struct {
 	State string `query:"state" doc:"What the gateway gave the browser to bring back."`
 	Code  string `query:"code" doc:"What the gateway exchanges for a token."`
 	Error string `query:"error" doc:"Why the identity provider refuses."`
 }
 
-// toProvider begins a single sign-on and tells where the browser has to go.
+// toProvider begins a single sign-on, and returns where the browser must go.
 func (r *Room) toProvider(c *httpd.Call) (string, error) {
 	s, p, err := r.provider(c)
 	if err != nil {
@@ -109,7 +108,7 @@ func (r *Room) toProvider(c *httpd.Call) (string, error) {
 	return p.oauth(s, "", r.callbackURL()).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// provider is the identity provider, if single sign-on is on and the provider is there.
+// provider returns the identity provider, if single sign-on is on and the provider is reachable.
 func (r *Room) provider(ctx context.Context) (*OIDCSettings, *provider, error) {
 	s, err := r.oidc.Load(ctx, r.DB)
 	if err != nil {
@@ -127,9 +126,9 @@ func (r *Room) provider(ctx context.Context) (*OIDCSettings, *provider, error) {
 
 func (r *Room) callbackURL() string { return "https://" + r.deps.FQDN() + flowPath + "/callback" }
 
-// fromProvider ends a single sign-on with a session.
+// fromProvider completes a single sign-on with a session.
 func (r *Room) fromProvider(c *httpd.Call, in Callback) error {
-	// A callback costs an entry, a row and a request, and anyone can make one: not for ever from one place.
+	// Anyone can send a callback, which costs an audit entry, a row and a request, so they are limited per address.
 	attempt, err := r.signOns.Begin("", throttle.Address(c.Client()))
 	if err != nil {
 		r.refused(c, anonymous, err)
@@ -147,11 +146,11 @@ func (r *Room) fromProvider(c *httpd.Call, in Callback) error {
 	return err
 }
 
-// anonymous is who fails to sign on before the provider has told who it is.
+// anonymous stands for callers who fail before the provider has identified them.
 const anonymous = "single sign-on"
 
-// signOn lets the user in for whom the provider vouches, and answers for whom it does.
-func (r *Room) signOn(c *httpd.Call, in Callback) (*vouched, error) {
+// signOn logs in the user identified by the provider, and returns the identity.
+func (r *Room) signOn(c *httpd.Call, in Callback) (*confirmed, error) {
 	ctx, cancel := context.WithTimeout(c, providerWithin)
 	defer cancel()
 	f, ok := r.flows.of(c.Request, in.State)
@@ -186,7 +185,7 @@ func (r *Room) signOn(c *httpd.Call, in Callback) (*vouched, error) {
 	return v, err
 }
 
-// spendState makes sure that a state comes back once. It is remembered as long as its cookie is good.
+// spendState makes sure that a state is used once. It is remembered as long as its cookie is valid.
 func (r *Room) spendState(ctx context.Context, f flow) error {
 	return r.DB.Write(ctx, func(tx *db.Tx) error {
 		tag, err := tx.Exec(ctx, "INSERT INTO account_oidc_states (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", hashTicket(f.State), f.ExpiresAt.Time)
@@ -197,8 +196,8 @@ func (r *Room) spendState(ctx context.Context, f flow) error {
 	})
 }
 
-// exchangeCode gets the token that vouches for the user, and looks at it.
-func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f flow, code string) (*vouched, error) {
+// exchangeCode gets and verifies the ID token.
+func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f flow, code string) (*confirmed, error) {
 	clientSecret, err := s.ClientSecret.Open(r.Secrets, oidcTable, "client_secret", s.ID.String())
 	if err != nil {
 		return nil, err
@@ -211,13 +210,12 @@ func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f
 		return nil, errors.Join(ssoUnavailable, unreached(err))
 	}
 	raw, _ := token.Extra("id_token").(string)
-	return r.vouch(ctx, s, p, f, raw)
+	return r.verifyIDToken(ctx, s, p, f, raw)
 }
 
-// beginBySubject begins a session of the user for whom the provider vouches. The role is the database's. The first time,
-// the user is linked to the subject, in the same write that makes sure of the rest: nobody else has the subject, and the
-// user has no other.
-func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (s session, who Identity, err error) {
+// beginBySubject begins a session of the user identified by the provider. The role comes from the database. The first time, the user is
+// linked to the subject in the same write that checks the rest: nobody else has the subject, and the user has no other.
+func (r *Room) beginBySubject(c *httpd.Call, v *confirmed) (s session, who Identity, err error) {
 	if v.unverified != nil {
 		return s, who, v.unverified
 	}
@@ -242,8 +240,8 @@ func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (s session, who Identit
 	return s, who, err
 }
 
-// whyNot tells why a user for whom the provider vouches has no session.
-func (r *Room) whyNot(ctx context.Context, v *vouched) error {
+// whyNot explains why a user identified by the provider gets no session.
+func (r *Room) whyNot(ctx context.Context, v *confirmed) error {
 	var active bool
 	err := r.DB.QueryRow(ctx, "SELECT active FROM account_users WHERE email = $1", v.email).Scan(&active)
 	switch {

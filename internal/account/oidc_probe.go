@@ -12,13 +12,13 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// OIDCTest is the answer to a test of the settings.
+// OIDCTest is the result of a test of the settings.
 type OIDCTest struct {
 	OK    bool       `json:"ok" doc:"Whether every step was right."`
 	Steps []OIDCStep `json:"steps" doc:"The steps in order, up to the first that failed."`
 }
 
-// OIDCStep is one step of a test.
+// OIDCStep is one step of such a test.
 type OIDCStep struct {
 	Name  string `json:"name" enum:"discovery,issuer,keys" doc:"Finding the provider's description, that it is the right provider's, and its keys."`
 	OK    bool   `json:"ok" doc:"Whether the step was right."`
@@ -43,13 +43,13 @@ func (r *Room) mountOIDCTest() {
 		})
 }
 
-// usable tells whether a key verifies signatures. A provider may have others beside it.
+// usable reports whether a key verifies signatures. A provider may have others.
 func usable(encoded jsontext.Value) bool {
 	var key jose.JSONWebKey
 	return key.UnmarshalJSON(encoded) == nil && key.IsPublic() && key.Use != "enc"
 }
 
-// test goes to the provider step by step.
+// test tries the provider step by step.
 func (p *providers) test(ctx context.Context, s *OIDCSettings) OIDCTest {
 	ctx, cancel := context.WithTimeout(ctx, 2*providerWithin)
 	defer cancel()

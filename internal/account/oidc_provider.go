@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// providerTTL is how long the description of an identity provider is good.
+	// providerTTL is how long the description of an identity provider is cached.
 	providerTTL = time.Hour
-	// providerWithin is how long somebody who logs in waits for it.
+	// providerWithin is how long a login waits for it.
 	providerWithin = 4500 * time.Millisecond
 )
 
-// signatures are the algorithms that a token may be signed with: all by a key that the provider alone has.
+// signatures lists the accepted algorithms: only those with a key that the provider alone has.
 var signatures = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
 
-// description is what an identity provider says about itself.
+// description is an identity provider's metadata.
 type description struct {
 	Issuer      string   `json:"issuer"`
 	AuthURL     string   `json:"authorization_endpoint"`
@@ -40,7 +40,7 @@ type description struct {
 	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 }
 
-// provider is an identity provider that has described itself.
+// provider is an identity provider with its metadata.
 type provider struct {
 	description
 	*oidc.Provider
@@ -48,13 +48,13 @@ type provider struct {
 	at     time.Time
 }
 
-// providerKey is what a description depends on.
+// providerKey is what the metadata depends on.
 type providerKey struct {
 	issuer   string
 	internal bool
 }
 
-// providers keeps the identity provider's description and keys.
+// providers caches the identity provider's metadata and keys.
 type providers struct {
 	clock           clock.Clock
 	public, private *http.Client
@@ -76,7 +76,7 @@ func (p *providers) client(internal bool) *http.Client {
 	return p.public
 }
 
-// get is the provider of the settings. It is asked once an hour, and by one of those who wait for it.
+// get returns the configured provider. Its metadata is fetched once an hour, by one of those who wait for it.
 func (p *providers) get(ctx context.Context, s *OIDCSettings) (*provider, error) {
 	key := providerKey{s.Issuer.String(), s.AllowInternal}
 	p.mu.Lock()
@@ -127,13 +127,13 @@ func (p *providers) ask(ctx context.Context, key providerKey) (*provider, error)
 	return &provider{description: *d, Provider: config.NewProvider(oidc.ClientContext(ctx, client)), client: client, at: p.clock.Now()}, nil
 }
 
-// discover asks a provider to describe itself.
+// discover fetches a provider's metadata.
 func discover(ctx context.Context, client *http.Client, issuer string) (*description, error) {
 	d := new(description)
 	return d, fetch(ctx, client, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", d)
 }
 
-// fetch reads a JSON document. What the other side says is never part of the error.
+// fetch reads a JSON document. Its errors never contain what the other side says.
 func fetch(ctx context.Context, client *http.Client, url string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -153,7 +153,7 @@ func fetch(ctx context.Context, client *http.Client, url string, into any) error
 	return nil
 }
 
-// unreached says why a request did not get through, without the request.
+// unreached explains why a request failed, without its content.
 func unreached(err error) error {
 	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
 		return refused
@@ -167,7 +167,7 @@ func unreached(err error) error {
 	return err
 }
 
-// complain says what is missing or wrong in a description.
+// complain reports what is missing or wrong in the metadata.
 func (d *description) complain(issuer string) error {
 	switch {
 	case d.Issuer != issuer:
@@ -178,7 +178,7 @@ func (d *description) complain(issuer string) error {
 	return nil
 }
 
-// oauth is the gateway as a client of the provider.
+// oauth returns the gateway's OAuth client for the provider.
 func (p *provider) oauth(s *OIDCSettings, clientSecret, redirect string) *oauth2.Config {
 	style := oauth2.AuthStyleAutoDetect
 	if slices.Equal(p.AuthMethods, []string{"client_secret_post"}) {

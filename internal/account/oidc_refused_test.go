@@ -105,7 +105,7 @@ func TestOI06CallbackTakesTheCookieAway(t *testing.T) {
 	}
 }
 
-// OI-07: tokens that the provider should not have given, or has not.
+// OI-07: tokens that the provider should not have issued, or has not.
 func TestOI07MutatedTokens(t *testing.T) {
 	h := newHouse(t)
 	p := newIDP(t, h)
@@ -141,14 +141,14 @@ func TestOI07MutatedTokens(t *testing.T) {
 			t.Errorf("%s: %s", name, reason)
 		}
 	}
-	// A little ahead is a clock's right.
+	// A clock may be a little ahead.
 	if session, reason := h.sso(t, p, jane(admin).with("iat", now.Add(30*time.Second).Unix())); session == "" {
 		t.Error(reason)
 	}
 	if h.Rows(t, "account_sessions") != 2 {
 		t.Errorf("%d sessions", h.Rows(t, "account_sessions"))
 	}
-	// A token with another nonce was made for another login: that is in the audit log.
+	// A token with another nonce was made for another login: the audit log says so.
 	if e := h.entries(t, "auth.login.failed"); len(e) != 4 || !strings.Contains(string(e[0].Details), `"nonce_mismatch"`) {
 		t.Errorf("audit %+v", e)
 	}
@@ -204,7 +204,7 @@ func TestOI08ForgedTokens(t *testing.T) {
 		"another key":        resign(jwt.SigningMethodRS256, stranger, nil),
 		"another key, named": resign(jwt.SigningMethodRS256, stranger, map[string]any{"kid": "another"}),
 		"its own key":        resign(jwt.SigningMethodRS256, stranger, map[string]any{"kid": "x", "jwk": map[string]any{"kty": "RSA"}, "jku": "https://evil.example/keys"}),
-		"RS512":              resign(jwt.SigningMethodRS512, p.Keypair.PrivateKey, nil), // the provider does not say that it uses it
+		"RS512":              resign(jwt.SigningMethodRS512, p.Keypair.PrivateKey, nil), // the provider does not announce it
 		"no signature":       func(token string) string { return token[:strings.LastIndexByte(token, '.')+1] },
 		"changed": func(token string) string {
 			parts := strings.Split(token, ".")
@@ -248,7 +248,7 @@ func TestOI09Subjects(t *testing.T) {
 	if session, reason := h.sso(t, p, jane("b@example.net").with("sub", "bob")); session == "" {
 		t.Error(reason)
 	}
-	// An admin lets a user be linked anew.
+	// An admin lets a user be linked again.
 	h.do(t, root, http.MethodDelete, "/users/"+id+"/oidc-subject", nil).Want(t, http.StatusOK)
 	if session, reason := h.sso(t, p, jane("a@example.net").with("sub", "joan")); session == "" {
 		t.Error(reason)
@@ -344,7 +344,7 @@ func TestProviderRefusesOrIsAway(t *testing.T) {
 	p := newIDP(t, h)
 	root := h.enter(t, admin, plain)
 	h.trust(t, root, p)
-	// The person says no, or the provider does.
+	// The person refuses, or the provider does.
 	query, flow := h.signOn(t, p, jane(admin))
 	state := "state=" + strings.Split(strings.Split(query, "state=")[1], "&")[0]
 	if _, reason := h.callback(t, state+"&error=access_denied", flow); reason != "denied" {
@@ -365,7 +365,7 @@ func TestProviderRefusesOrIsAway(t *testing.T) {
 		t.Errorf("wrong client secret: %s", reason)
 	}
 	h.trust(t, root, p)
-	// It goes away after the description and keys are known, and before.
+	// It goes away after its metadata and keys are known, and before.
 	query, flow = h.signOn(t, p, jane(admin))
 	if err := p.Server.Close(); err != nil {
 		t.Fatal(err)
@@ -379,9 +379,9 @@ func TestProviderRefusesOrIsAway(t *testing.T) {
 	}
 }
 
-// A provider that takes the connection and says nothing is asked by one of those who log in, and holds up none of them for longer than that.
+// A provider that accepts the connection and stays silent is asked by one login, and delays none of the others longer than that.
 func TestProviderDoesNotAnswer(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h := newHouse(t)
 	h.room.providers.within = time.Second
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -459,7 +459,7 @@ func TestOIDCTestSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %s", issuer, a.Body)
 		}
 	}
-	// As it is stored, with nothing given: there is no issuer.
+	// As stored, with nothing given: there is no issuer.
 	for _, body := range []any{nil, map[string]any{}} {
 		if a := h.do(t, root, http.MethodPost, "/oidc/test", body).Want(t, http.StatusOK); !strings.Contains(string(a.Body), "the issuer is not set") {
 			t.Errorf("%s", a.Body)
@@ -471,7 +471,7 @@ func TestOIDCTestSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Unless the operator allows it, no provider is at the machine itself.
+// Unless the operator allows it, the provider must not be the machine itself.
 func TestProviderInside(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
@@ -487,7 +487,7 @@ func TestProviderInside(t *testing.T) {
 	}
 }
 
-// New keys are found when a token names one that is not known, without a new description.
+// New keys are fetched when a token names an unknown one, without new metadata.
 func TestProviderChangesItsKeys(t *testing.T) {
 	h := newHouse(t)
 	p := newIDP(t, h)
@@ -539,7 +539,7 @@ func TestSSOFailsSoOften(t *testing.T) {
 	}
 }
 
-// A callback without its state is in the audit log, and a flood of them does not fill it.
+// A callback without its state is audited, and a flood of them does not fill the audit log.
 func TestSSOStateMismatchIsAudited(t *testing.T) {
 	h := newHouse(t)
 	for range 60 {
@@ -552,7 +552,7 @@ func TestSSOStateMismatchIsAudited(t *testing.T) {
 }
 
 func TestSSOWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	h := newHouse(t)
 	p := newIDP(t, h)
 	h.trust(t, h.enter(t, admin, plain), p)
@@ -584,7 +584,7 @@ func TestRoundsOfOneCallback(t *testing.T) {
 	})
 }
 
-// Two users who come with one subject at once: one is linked.
+// Of two users who come with one subject at the same time, one is linked.
 func TestRoundsOfOneSubject(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)

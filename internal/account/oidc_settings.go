@@ -18,7 +18,7 @@ import (
 
 const oidcTable = "account_oidc_settings"
 
-// OIDCSettings say which identity provider may vouch for users.
+// OIDCSettings configure the identity provider.
 type OIDCSettings struct {
 	resource.Meta
 	resource.Secrets
@@ -33,7 +33,7 @@ type OIDCSettings struct {
 
 func (s *OIDCSettings) Label() string { return "single sign-on" }
 
-// Validate complains about what cannot work.
+// Validate reports settings that cannot work.
 func (s *OIDCSettings) Validate() error {
 	var c check.List
 	c.That(s.AllowInternal || s.Issuer.IsZero() || strings.HasPrefix(s.Issuer.String(), "https://"), "issuer", "must be an https URL, unless internal addresses are allowed")
@@ -43,7 +43,7 @@ func (s *OIDCSettings) Validate() error {
 	return c.Err()
 }
 
-// host is the part of the issuer that people recognise.
+// host returns the part of the issuer that people recognize.
 func (s *OIDCSettings) host() string {
 	u, err := url.Parse(s.Issuer.String())
 	if err != nil {
@@ -59,8 +59,8 @@ func (r *Room) newOIDCSettings() resource.Singleton[OIDCSettings] {
 	}
 }
 
-// checkOIDCSettings guards what belongs to the issuer until now: its secret is not sent to another one, and a subject
-// means nothing there.
+// checkOIDCSettings protects what belongs to the previous issuer: its secret is not sent to another one, where subjects also have no
+// meaning.
 func checkOIDCSettings(ctx context.Context, tx *db.Tx, was, now *OIDCSettings) error {
 	if was.Issuer == now.Issuer {
 		return nil
@@ -72,7 +72,7 @@ func checkOIDCSettings(ctx context.Context, tx *db.Tx, was, now *OIDCSettings) e
 	return nil
 }
 
-// Issuer is the URL of an identity provider. It is kept as it was typed, because tokens carry it exactly so.
+// Issuer is the URL of an identity provider. It is stored as typed, because tokens must contain it exactly.
 type Issuer struct{ value.Text[issuer] }
 
 type issuer struct{}
@@ -91,7 +91,7 @@ func (issuer) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// Scope is one word of what is asked for.
+// Scope is one OAuth scope.
 type Scope struct{ value.Text[scope] }
 
 type scope struct{}

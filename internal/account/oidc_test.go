@@ -22,9 +22,9 @@ import (
 // idp is an identity provider on loopback.
 type idp struct {
 	*mockoidc.MockOIDC
-	// forge replaces the ID token that the provider would give.
+	// forge replaces the provider's ID token.
 	forge    func(token string) string
-	requests atomic.Int32 // for its description and keys
+	requests atomic.Int32 // for its metadata and keys
 }
 
 func newIDP(t *testing.T, h *house) *idp {
@@ -71,7 +71,7 @@ func (p *idp) serve(next http.Handler) http.Handler {
 	})
 }
 
-// person is somebody whom the provider knows, with any claims.
+// person is someone whom the provider knows, with any claims.
 type person map[string]any
 
 func (p person) ID() string                        { s, _ := p["sub"].(string); return s }
@@ -94,7 +94,7 @@ func (p person) Claims(_ []string, base *mockoidc.IDTokenClaims) (jwt.Claims, er
 	return claims, nil
 }
 
-// jane is a person whose address is verified.
+// jane is a person with a verified address.
 func jane(email string) person {
 	return person{"sub": "jane", "email": email, "email_verified": true}
 }
@@ -113,7 +113,7 @@ func (h *house) trust(t *testing.T, session string, p *idp) {
 	}).Want(t, http.StatusOK)
 }
 
-// visit is a browser that opens a page of the API, with its cookies.
+// visit opens a page of the API in a browser with cookies.
 func (h *house) visit(t *testing.T, path string, cookies ...*http.Cookie) *http.Response {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodGet, httpd.Prefix+path, nil).WithContext(t.Context())
@@ -135,7 +135,7 @@ func cookieNamed(res *http.Response, name string) *http.Cookie {
 	return nil
 }
 
-// signOn is a single sign-on up to the point where the browser comes back: with what, and with which cookie.
+// signOn runs a single sign-on up to the browser's return: with which query, and which cookie.
 func (h *house) signOn(t *testing.T, p *idp, who person) (query string, flow *http.Cookie) {
 	t.Helper()
 	p.QueueUser(who)
@@ -151,7 +151,7 @@ func (h *house) signOn(t *testing.T, p *idp, who person) (query string, flow *ht
 	return back.RawQuery, flow
 }
 
-// redirected is where a page sends the browser.
+// redirected returns where a page sends the browser.
 func redirected(t *testing.T, page string) *url.URL {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -168,7 +168,7 @@ func redirected(t *testing.T, page string) *url.URL {
 	return to
 }
 
-// callback comes back from the provider, and answers the session, or why there is none.
+// callback returns from the provider, and returns the session, or why there is none.
 func (h *house) callback(t *testing.T, query string, cookies ...*http.Cookie) (session, reason string) {
 	t.Helper()
 	res := h.visit(t, "/auth/oidc/callback?"+query, cookies...)
@@ -187,7 +187,7 @@ func (h *house) callback(t *testing.T, query string, cookies ...*http.Cookie) (s
 	return session, reason
 }
 
-// sso is a whole single sign-on.
+// sso runs a whole single sign-on.
 func (h *house) sso(t *testing.T, p *idp, who person) (session, reason string) {
 	t.Helper()
 	query, flow := h.signOn(t, p, who)
@@ -277,12 +277,12 @@ func TestOI03KnownVerifiedEmail(t *testing.T) {
 	if e := h.entries(t, "auth.login.success")[0]; e.Actor != "b@example.net" || !strings.Contains(string(e.Details), `"method": "oidc"`) {
 		t.Errorf("audit %+v", e)
 	}
-	// Again, now that they are linked; and the password is good as before.
+	// Again, now that they are linked; and the password works as before.
 	if session, reason = h.sso(t, p, who); session == "" {
 		t.Error(reason)
 	}
 	h.enter2(t, "b@example.net", a)
-	// The description and the keys were asked for once.
+	// The metadata and the keys were fetched once.
 	if n := p.requests.Load(); n != 2 {
 		t.Errorf("%d requests for the description and keys", n)
 	}

@@ -18,15 +18,15 @@ import (
 // clockSkew is how far the provider's clock may be ahead.
 const clockSkew = time.Minute
 
-// vouched is for whom the provider vouches.
-type vouched struct {
+// confirmed is the identity confirmed by the provider.
+type confirmed struct {
 	subject, email string
-	// unverified is why the address does not count, if it does not.
+	// unverified is why the address does not count; nil if it does.
 	unverified error
 }
 
-// auditName is the address for the audit log: text from outside, which nobody has looked at yet.
-func (v *vouched) auditName() string {
+// auditName returns the address for the audit log: unverified text from outside.
+func (v *confirmed) auditName() string {
 	text := strings.Map(printable, v.email)
 	return strings.ToValidUTF8(text[:min(len(text), 254)], "")
 }
@@ -38,8 +38,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// idClaims are the claims that decide. They are read once more by their exact names, because the library below does not
-// mind the case of a name, and some providers let their users choose further claims.
+// idClaims are the claims that decide. They are read again by their exact names, because the library ignores the case of names, and some
+// providers let their users choose additional claims.
 type idClaims struct {
 	Subject       string         `json:"sub"`
 	Nonce         string         `json:"nonce"`
@@ -49,9 +49,8 @@ type idClaims struct {
 	EmailVerified jsontext.Value `json:"email_verified"`
 }
 
-// vouch looks at the token: the signature by one of the provider's keys, issuer, audience, expiry; and then what the
-// library leaves to its caller.
-func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, raw string) (*vouched, error) {
+// verifyIDToken verifies the token: signature, issuer, audience, expiry, and then what the library leaves to its caller.
+func (r *Room) verifyIDToken(ctx context.Context, s *OIDCSettings, p *provider, f flow, raw string) (*confirmed, error) {
 	if raw == "" {
 		return nil, errors.New("the provider sent no ID token: check that openid is among the scopes")
 	}
@@ -81,7 +80,7 @@ func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, 
 	case c.Party != "" && c.Party != s.ClientID:
 		return nil, errors.New("ID token: made for another party")
 	}
-	v := &vouched{subject: c.Subject, email: c.Email}
+	v := &confirmed{subject: c.Subject, email: c.Email}
 	if string(c.EmailVerified) != "true" || c.Email == "" {
 		v.unverified = ssoUnverified
 	}

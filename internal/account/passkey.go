@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Passkey is a key that a browser or a device holds for the user.
+// Passkey is a key in the user's browser or device.
 type Passkey struct {
 	ID         uuid.UUID  `json:"id" doc:"Id, assigned by the gateway."`
 	Name       string     `json:"name" doc:"Name given by the user."`
@@ -31,7 +31,7 @@ type Passkey struct {
 	LastUsedAt *time.Time `json:"last_used_at" doc:"When it was last used to log in."`
 }
 
-// PasskeyOptions is what the browser needs to make or ask for a passkey.
+// PasskeyOptions are passed to the browser to create or use a passkey.
 type PasskeyOptions struct {
 	Options wire.Raw `json:"options" doc:"The publicKey options in their JSON form, for navigator.credentials."`
 }
@@ -135,24 +135,24 @@ func (r *Room) deletePasskeysOf(ctx context.Context, user uuid.UUID) (resource.D
 	return resource.Deleted{ID: user.String()}, err
 }
 
-// lockUser makes those wait for each other who change how many passkeys the user has.
+// lockUser serializes changes of the user's number of passkeys.
 func lockUser(tx *db.Tx, user uuid.UUID) {
 	tx.Queue("SELECT FROM account_users WHERE id = $1 FOR UPDATE", user)
 }
 
-// countPasskeys keeps the user's number of passkeys, by which a login knows that it takes two steps.
+// countPasskeys stores the user's number of passkeys, from which a login knows that it takes two steps.
 func (r *Room) countPasskeys(tx *db.Tx, user uuid.UUID) {
 	tx.Queue("UPDATE account_users SET passkeys = (SELECT count(*) FROM account_passkeys WHERE user_id = $1), updated_at = $2 WHERE id = $1", user, r.Clock.Now())
 }
 
-// party is the gateway as browsers know it. A passkey belongs to a name, so it works under the gateway's own name alone,
-// and under localhost, where a lab is.
+// party is the gateway as browsers know it. A passkey belongs to a host name, so it only works under the gateway's own name, and under
+// localhost for labs.
 func (r *Room) party(req *http.Request) (*webauthn.WebAuthn, error) {
 	host := strings.ToLower(req.Host)
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	// What another node has passed on was asked for under that node's name.
+	// A request forwarded by another node was made under that node's name.
 	if fqdn := r.deps.FQDN(); host != "localhost" && (fqdn == "" || host != fqdn) && (r.deps.Names == nil || !r.deps.Names(req.Context(), host)) {
 		return nil, fault.New(fault.Conflict, "Passkeys work only under the gateway's host name. Open https://%s", fqdn)
 	}
@@ -163,7 +163,7 @@ func (r *Room) party(req *http.Request) (*webauthn.WebAuthn, error) {
 	})
 }
 
-// holder is a user with the passkeys that are good under one name of the gateway.
+// holder is a user with the passkeys that are valid under one name of the gateway.
 type holder struct {
 	id          uuid.UUID
 	email, name string

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// askForPasskey begins the second step by a passkey. The challenge keeps what was asked, for one answer.
+// askForPasskey begins the second step with a passkey. The challenge stores the request, for one answer.
 func (r *Room) askForPasskey(c *httpd.Call, challenge string) (PasskeyOptions, error) {
 	var id uuid.UUID
 	hash, now := hashTicket(challenge), r.Clock.Now()
@@ -53,7 +53,7 @@ func (r *Room) askForPasskey(c *httpd.Call, challenge string) (PasskeyOptions, e
 	return PasskeyOptions{options}, err
 }
 
-// provePasskey takes the browser's answer to what was asked.
+// provePasskey verifies the browser's answer.
 func (r *Room) provePasskey(c *httpd.Call, p *pending, answer wire.Raw) (proof, error) {
 	if p.ceremony == nil {
 		return proof{}, errPasskey
@@ -85,12 +85,12 @@ func (r *Room) provePasskey(c *httpd.Call, p *pending, answer wire.Raw) (proof, 
 	if err != nil {
 		return proof{}, err
 	}
-	var used Spent // without a count, the question that is asked once is all that keeps an answer from being used twice
+	var used Spent // without a counter, an answer cannot be used twice only because its challenge is used once
 	if n := credential.Authenticator.SignCount; n > 0 {
 		used = spentCount(p.who.ID, credential.ID, n)
 	}
 	return proof{method: byPasskey, spend: func(tx *db.Tx) error {
-		// Two answers of one device that come at once carry different counts; one that does not go up is a copy's.
+		// Two simultaneous answers of one device have different counts; a count that does not increase is that of a copy.
 		tag, err := tx.Exec(c, `UPDATE account_passkeys SET credential = $3, sign_count = $4, last_used_at = $5
 			WHERE user_id = $1 AND credential_id = $2 AND (sign_count < $4 OR sign_count = 0 AND $4 = 0)`,
 			p.who.ID, credential.ID, encoded, int64(credential.Authenticator.SignCount), r.Clock.Now())

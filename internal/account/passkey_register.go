@@ -19,13 +19,12 @@ import (
 
 const maxPasskeys = 20
 
-// NewPasskey is the body that adds a passkey.
+// NewPasskey completes a registration.
 type NewPasskey struct {
 	Name       value.Line `json:"name" required:"true" doc:"Name given by the user."`
 	Credential wire.Raw   `json:"credential" required:"true" doc:"What the browser answered, as a PublicKeyCredential in its JSON form."`
 }
 
-// Validate complains about a name that is too long.
 func (n *NewPasskey) Validate() error {
 	if len(n.Name.String()) > 100 {
 		return fault.Field("name", "must have at most 100 bytes")
@@ -33,7 +32,7 @@ func (n *NewPasskey) Validate() error {
 	return nil
 }
 
-// beginPasskey begins a registration. An earlier one of the user is void.
+// beginPasskey begins a registration, and invalidates an earlier one of the user.
 func (r *Room) beginPasskey(c *httpd.Call) (PasskeyOptions, error) {
 	party, err := r.party(c.Request)
 	if err != nil {
@@ -62,17 +61,17 @@ func (r *Room) beginPasskey(c *httpd.Call) (PasskeyOptions, error) {
 	return PasskeyOptions{options}, err
 }
 
-// encodeCeremony encodes what the browser gets and what the database keeps, in the form that their library knows.
+// encodeCeremony encodes what the browser gets and what the database stores, in the library's form.
 func encodeCeremony(options any, state *webauthn.SessionData) (wire.Raw, []byte, error) {
-	shown, err := json.Marshal(options)
+	sent, err := json.Marshal(options)
 	if err != nil {
 		return nil, nil, err
 	}
 	kept, err := json.Marshal(state)
-	return shown, kept, err
+	return sent, kept, err
 }
 
-// addPasskey ends a registration. Whatever comes of it, the registration is spent.
+// addPasskey completes a registration. Whatever the result, the registration is used up.
 func (r *Room) addPasskey(c *httpd.Call, in NewPasskey) (Passkey, error) {
 	refused := fault.Field("credential", "was refused. Start again")
 	party, err := r.party(c.Request)
@@ -115,7 +114,7 @@ func (r *Room) addPasskey(c *httpd.Call, in NewPasskey) (Passkey, error) {
 	return p, err
 }
 
-// takeRegistration takes the registration that the user has begun; one of those who ask at once gets it.
+// takeRegistration takes the user's registration in progress; of concurrent callers, only one gets it.
 func (r *Room) takeRegistration(ctx context.Context, user uuid.UUID) (*webauthn.SessionData, error) {
 	var ceremony []byte
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {

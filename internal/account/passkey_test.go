@@ -13,17 +13,17 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// device is a browser with an authenticator, which has one passkey for the gateway.
+// device is a browser with an authenticator that has one passkey for the gateway.
 type device struct {
 	party         virtualwebauthn.RelyingParty
 	authenticator virtualwebauthn.Authenticator
 	key           virtualwebauthn.Credential
-	host          string // as the browser's address bar has it
+	host          string // as in the browser's address bar
 }
 
 func newDevice(host string) *device {
 	name, _, _ := strings.Cut(host, ":")
-	// The library drops the zeros at the front of a coordinate, which no authenticator does.
+	// The library drops leading zeros of a coordinate, which no authenticator does.
 	const whole = 77
 	key := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
 	for len(key.Key.AttestationData()) != whole {
@@ -161,7 +161,7 @@ func TestRegistrationIsGuarded(t *testing.T) {
 		return options(t, d.at(t, h, session, "/auth/passkeys/register/begin", nil))
 	}
 	finish(d, "x", map[string]any{}).Want(t, http.StatusConflict) // nothing has begun
-	// Each of these spends what has begun.
+	// Each of these uses up what has begun.
 	begin(d)
 	finish(d, "x", map[string]any{"nonsense": true}).WantField(t, "credential")
 	finish(d, "x", map[string]any{}).Want(t, http.StatusConflict)
@@ -172,7 +172,7 @@ func TestRegistrationIsGuarded(t *testing.T) {
 	finish(d, "x", evil.make(t, begin(d))).WantField(t, "credential")
 	old := d.make(t, begin(d))
 	begin(d)
-	finish(d, "x", old).WantField(t, "credential") // it answers what was asked before
+	finish(d, "x", old).WantField(t, "credential") // it answers an earlier request
 	late := d.make(t, begin(d))
 	h.clock.Move(5 * time.Minute)
 	finish(d, "x", late).Want(t, http.StatusConflict)
@@ -182,7 +182,7 @@ func TestRegistrationIsGuarded(t *testing.T) {
 		t.Error("a passkey was added")
 	}
 	finish(d, "x", d.make(t, begin(d))).Want(t, http.StatusCreated)
-	// The same key is not anybody else's, and under an address there are no passkeys.
+	// No other user can have the same key, and under an address there are no passkeys.
 	h.add(t, session, "b@example.net", "viewer")
 	session2 := h.enter(t, "b@example.net", plain)
 	h.register(t, session2, d).Want(t, http.StatusConflict)
@@ -191,7 +191,7 @@ func TestRegistrationIsGuarded(t *testing.T) {
 			t.Errorf("%s", a.Body)
 		}
 	}
-	// Nor is the passkey of one user another's to delete.
+	// Nor can a user delete another user's passkey.
 	var list []Passkey
 	h.do(t, session, http.MethodGet, "/auth/passkeys", nil).Into(t, &list)
 	h.do(t, session2, http.MethodDelete, "/auth/passkeys/"+list[0].ID.String(), nil).Want(t, http.StatusNotFound)
@@ -223,7 +223,7 @@ func TestPasskeyLoginIsGuarded(t *testing.T) {
 	if n := h.Audited(t, "auth.login.failed"); n != 5 {
 		t.Errorf("%d audit entries", n)
 	}
-	// An answer to one challenge is not good for another.
+	// An answer to one challenge is not valid for another.
 	one, two := h.firstStep(t, admin), h.firstStep(t, admin)
 	answer := d.sign(t, options(t, h.askFor(t, d, one)))
 	h.askFor(t, d, two).Want(t, http.StatusOK)
@@ -234,7 +234,7 @@ func TestPasskeyLoginIsGuarded(t *testing.T) {
 	asked = options(t, h.askFor(t, d, late))
 	h.clock.Move(5 * time.Minute)
 	h.give(t, d, late, d.sign(t, asked)).Want(t, http.StatusUnauthorized)
-	// Under another name of the gateway, the passkey is not there.
+	// Under another name of the gateway, the passkey does not exist.
 	h.askFor(t, newDevice("localhost"), h.firstStep(t, admin)).Want(t, http.StatusConflict)
 	h.askFor(t, newDevice("127.0.0.1"), h.firstStep(t, admin)).Want(t, http.StatusConflict)
 	h.askFor(t, d, "nonsense").Want(t, http.StatusUnauthorized)
@@ -258,7 +258,7 @@ func TestCopiedPasskeyIsRefused(t *testing.T) {
 	h.give(t, d, challenge, d.sign(t, options(t, h.askFor(t, d, challenge)))).Want(t, http.StatusOK)
 }
 
-// Many authenticators do not count at all.
+// Many authenticators have no counter.
 func TestPasskeyWithoutACounter(t *testing.T) {
 	h := newHouse(t)
 	d := newDevice(fqdn)
@@ -303,7 +303,7 @@ func TestRoundsOfOnePasskeyAnswer(t *testing.T) {
 	})
 }
 
-// Copies of one passkey that answer at once: the count goes up for one of them.
+// Copies of one passkey that answer at the same time: the count increases for one of them.
 func TestRoundsOfOnePasskeyCount(t *testing.T) {
 	h := newHouse(t)
 	d := newDevice(fqdn)

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/password"
 )
 
-// PasswordChange is the body of a change of one's own password.
+// PasswordChange changes the caller's own password.
 type PasswordChange struct {
 	Current password.Typed  `json:"current_password,omitzero" required:"true" doc:"Current password."`
 	New     password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`
@@ -33,7 +33,7 @@ func (r *Room) mountChangePassword() {
 		})
 }
 
-// exchange verifies the password of the caller until now, and hashes the new one.
+// exchange verifies the caller's present password, and hashes the new one.
 func (r *Room) exchange(c *httpd.Call, in PasswordChange) (was, now password.Hash, err error) {
 	turn, err := r.turn(c)
 	if err != nil {
@@ -47,8 +47,7 @@ func (r *Room) exchange(c *httpd.Call, in PasswordChange) (was, now password.Has
 	return was, now, err
 }
 
-// prove makes sure that the caller knows the password of the own account, and answers its hash. The field is where a
-// wrong one is complained about.
+// prove makes sure that the caller knows the password of their own account, and returns its hash. field gets the error about a wrong one.
 func (r *Room) prove(c *httpd.Call, turn *password.Turn, field string, typed password.Typed) (hash password.Hash, err error) {
 	from, _ := r.source(c, c.Actor.Name)
 	attempt, err := r.guesses.Begin(c.Actor.Name, from)

@@ -46,7 +46,7 @@ func TestAU12ChangePassword(t *testing.T) {
 		t.Errorf("%d audit entries", n)
 	}
 
-	// Another user's password is none of the store's business, and viewers change their own.
+	// Another user's password does not affect the store, and viewers change their own.
 	before := h.store.get().Hash
 	h.add(t, session, "a@example.net", "viewer")
 	viewer := h.enter(t, "a@example.net", plain)
@@ -55,7 +55,7 @@ func TestAU12ChangePassword(t *testing.T) {
 		t.Error("the setup store has changed")
 	}
 
-	// A stolen session is no way to guess the password.
+	// A stolen session cannot be used to guess the password.
 	for range 10 {
 		h.change(t, viewer, "not the password", other).Want(t, http.StatusUnauthorized)
 	}
@@ -109,7 +109,7 @@ func TestPR01Reset(t *testing.T) {
 	}
 }
 
-// An intruder may have left keys in the account: the reset takes them away, unless the operator keeps them.
+// An intruder may have left keys in the account: the reset removes them, unless the operator keeps them.
 func TestResetRevokesTokensAndPasskeys(t *testing.T) {
 	for name, keeps := range map[string]bool{"revoked": false, "kept": true} {
 		t.Run(name, func(t *testing.T) {

@@ -35,8 +35,8 @@ const (
 
 func resetPath(paths kit.Paths) string { return paths.State(".reset-token") }
 
-// CreateResetToken makes the token that sets a new password for the admin, for gateway-ctl. An earlier one is void. The
-// reset revokes the admin's API tokens and passkeys, unless it keeps them.
+// CreateResetToken creates the token that sets a new password for the admin, for gateway-ctl. An earlier one becomes invalid. The reset
+// revokes the admin's API tokens and passkeys, unless keeps is set.
 func CreateResetToken(paths kit.Paths, c clock.Clock, keeps bool) (string, error) {
 	var b [resetBytes]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -49,7 +49,7 @@ func CreateResetToken(paths kit.Paths, c clock.Clock, keeps bool) (string, error
 	return t.token, nil
 }
 
-// resetToken is the content of the file: the token, when it expires, and whether API tokens and passkeys are kept.
+// resetToken is the content of the file: the token, its expiry, and whether to keep API tokens and passkeys.
 type resetToken struct {
 	token   string
 	expires time.Time
@@ -85,20 +85,20 @@ func readResetToken(paths kit.Paths) (t resetToken, err error) {
 	return t, nil
 }
 
-// PasswordReset is the body of a reset.
+// PasswordReset sets the admin's password with a reset token.
 type PasswordReset struct {
 	Token secret.Text     `json:"token,omitzero" required:"true" doc:"The token that gateway-ctl reset-password has printed."`
 	New   password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
-// ResetAccount is the answer to a reset.
+// ResetAccount is the result of a reset.
 type ResetAccount struct {
 	Email   value.Email `json:"email" doc:"Whose password was set."`
 	Ended   Ended       `json:"ended" doc:"What the reset has ended; zero while it is pending."`
 	Pending bool        `json:"pending" doc:"Whether the database is unavailable. Until it is back, the new password works for the system routes. Then it is saved to the database, and earlier sessions end before anyone can log in."`
 }
 
-// Ended is what was good until a reset of the password.
+// Ended counts what a password reset has ended.
 type Ended struct {
 	Sessions  int64 `json:"sessions" doc:"How many sessions."`
 	APITokens int64 `json:"api_tokens" doc:"How many API tokens; none if the reset keeps them."`
@@ -118,7 +118,7 @@ func (r *Room) mountResetPassword() {
 			if r.deps.StoreAdmin().Email.IsZero() {
 				return ResetAccount{}, fault.New(fault.Conflict, "This machine has no local administrator. Its accounts come from the cluster.")
 			}
-			// Who removes the file has the token. It comes back if nothing is changed by it.
+			// The caller that removes the file has the token. It is restored if nothing is changed.
 			if err := os.Remove(resetPath(r.Paths)); errors.Is(err, fs.ErrNotExist) {
 				return ResetAccount{}, errResetToken
 			} else if err != nil {
@@ -132,7 +132,7 @@ func (r *Room) mountResetPassword() {
 		})
 }
 
-// checkResetToken tells whether the token is the one on the disk. It is not spent yet.
+// checkResetToken verifies the token without using it up.
 func (r *Room) checkResetToken(c *httpd.Call, given secret.Text) (resetToken, error) {
 	attempt, err := r.resets.Begin("", throttle.Address(c.Client()))
 	if err != nil {
@@ -154,14 +154,14 @@ func (r *Room) checkResetToken(c *httpd.Call, given secret.Text) (resetToken, er
 	return t, nil
 }
 
-// resetPassword sets the password of the setup's admin: of the user in the database, whom the setup store follows, or in
-// the store alone while there is no user, or the database is away.
+// resetPassword sets the password of the setup's admin: of the user in the database, which the setup store follows, or only in the store
+// while there is no user or the database is away.
 func (r *Room) resetPassword(c *httpd.Call, chosen password.Chosen, keeps bool) (ResetAccount, error) {
 	hash, err := r.hash(c, chosen)
 	if err != nil {
 		return ResetAccount{}, err
 	}
-	// The caller has no say any more: the token is spent.
+	// The caller's cancellation no longer counts: the token is used up.
 	ctx := context.WithoutCancel(c)
 	out := ResetAccount{Email: r.deps.StoreAdmin().Email}
 	if err = r.settle(ctx); err == nil {
@@ -204,8 +204,8 @@ func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.H
 	return ended, err
 }
 
-// replacePassword sets the password of a user and ends what was open to those who knew the old one: sessions, and
-// what may have been made in them. The authenticator app stays.
+// replacePassword sets the password of a user, and ends what was open to anyone who knew the old one: sessions, and what may have been
+// created in them. The authenticator app stays.
 func (r *Room) replacePassword(ctx context.Context, tx *db.Tx, id uuid.UUID, hash password.Hash, keeps bool) (ended Ended, err error) {
 	tx.Queue("UPDATE account_users SET password = $2, updated_at = $3 WHERE id = $1", id, hash, r.Clock.Now())
 	endElsewhere(tx, id, uuid.Nil)
@@ -232,7 +232,7 @@ func (r *Room) replacePassword(ctx context.Context, tx *db.Tx, id uuid.UUID, has
 func (r *Room) resetAway(hash password.Hash, keeps bool, from string) error {
 	err := r.updateAway(func(a *StoreAdmin) error {
 		if a.Hash == "" {
-			// Whether the user is still an admin, the database alone knows.
+			// Only the database knows whether the user is still an admin.
 			return fault.New(fault.Unavailable, "The database is unavailable, so this account cannot log in. Try again when it is back.")
 		}
 		a.Hash, a.ResetAt, a.ResetFrom, a.ResetKeeps = hash, r.Clock.Now(), from, keeps
@@ -248,7 +248,7 @@ func (r *Room) resetAway(hash password.Hash, keeps bool, from string) error {
 	return err
 }
 
-// giveBack puts a token back that has changed nothing, unless there is a newer one.
+// giveBack restores a token that has changed nothing, unless there is a newer one.
 func (r *Room) giveBack(t resetToken) {
 	if _, err := os.Stat(resetPath(r.Paths)); !errors.Is(err, fs.ErrNotExist) {
 		return

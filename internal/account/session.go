@@ -25,7 +25,7 @@ const (
 	signingBytes = 32
 )
 
-// How a caller proves who it is.
+// Authentication methods.
 const (
 	byPassword = "password"
 	byTOTP     = "totp"
@@ -52,14 +52,14 @@ func newSession(user uuid.UUID, now time.Time) (session, error) {
 	return session{id: id, user: user, from: now, to: now.Add(sessionTTL)}, err
 }
 
-// claims is what a session's token says.
+// claims is the content of a session's token.
 type claims struct {
 	Session uuid.UUID `json:"sid"`
 	jwt.RegisteredClaims
 }
 
-// signer makes and reads the tokens of sessions. Every request brings the same token again, so that those whose
-// signature was right are remembered; whether the session has ended is not for the signature to say.
+// signer makes and reads session tokens. Because every request repeats the token, verified ones are cached; the signature does not say
+// whether the session has ended.
 type signer struct {
 	key    []byte
 	clock  clock.Clock
@@ -68,7 +68,7 @@ type signer struct {
 	known  map[string]claims
 }
 
-// maxKnown is how many tokens a signer remembers before it begins anew.
+// maxKnown is how many tokens a signer caches before it clears the cache.
 const maxKnown = 1024
 
 func newSigner(key []byte, c clock.Clock) *signer {
@@ -81,7 +81,7 @@ func (s *signer) token(x session) (string, error) {
 	}}).SignedString(s.key)
 }
 
-// session is the session that a token names, if the token is one of ours.
+// session returns the session that a token names, if the token is authentic.
 func (s *signer) session(token string) (uuid.UUID, error) {
 	s.mu.Lock()
 	c, known := s.known[token]
@@ -101,7 +101,7 @@ func (s *signer) session(token string) (uuid.UUID, error) {
 	return c.Session, nil
 }
 
-// Authenticate tells whose session or API token a request has. Role and state are the database's at this moment: see recognize.
+// Authenticate returns the actor of a request's session or API token. Role and state are those in the database now: see recognize.
 func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	token, isBearer := bearer(req)
 	if isBearer && strings.HasPrefix(token, apiTokenPrefix) {
@@ -129,7 +129,7 @@ func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	return a, err
 }
 
-// sessionActor tells whose session it is by the database.
+// sessionActor returns whose session it is, according to the database.
 func (r *Room) sessionActor(ctx context.Context, id uuid.UUID) (actor.Actor, error) {
 	a, err := r.recognize(ctx, trace{way: ofSession, id: id})
 	if err == nil {
@@ -138,19 +138,19 @@ func (r *Room) sessionActor(ctx context.Context, id uuid.UUID) (actor.Actor, err
 	return a, err
 }
 
-// bearer is the token in the header of a request, if it has one. The cookie does not count then.
+// bearer returns the token in the header of a request, if any. The cookie does not count then.
 func bearer(req *http.Request) (token string, ok bool) {
 	scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// userAgent is what the caller says about the program it uses, as far as the database takes it.
+// userAgent returns the caller's user agent, shortened for the database.
 func userAgent(req *http.Request) string {
 	text := req.UserAgent()
 	return strings.ToValidUTF8(text[:min(len(text), 400)], "")
 }
 
-// cookie carries a token; a negative age takes it away.
+// cookie returns the cookie of a token; a negative age deletes it.
 func cookie(token string, age time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: httpd.SessionCookie, Value: token, Path: "/", MaxAge: int(age.Seconds()),
@@ -158,7 +158,7 @@ func cookie(token string, age time.Duration) *http.Cookie {
 	}
 }
 
-// endSessions ends the sessions of a user but one, and logins that wait for their second step, at all nodes.
+// endSessions ends the sessions of a user except one, and logins that wait for their second step, on all nodes.
 func endSessions(ctx context.Context, tx *db.Tx, user, but uuid.UUID) error {
 	endElsewhere(tx, user, but)
 	tx.Queue("DELETE FROM account_challenges WHERE user_id = $1", user)
@@ -166,12 +166,12 @@ func endSessions(ctx context.Context, tx *db.Tx, user, but uuid.UUID) error {
 	return err
 }
 
-// endElsewhere has the other nodes end the sessions of a user that they gave.
+// endElsewhere makes the other nodes end the sessions that they gave to a user.
 func endElsewhere(tx *db.Tx, user, but uuid.UUID) {
 	tx.Queue("UPDATE account_users SET sessions_ended_at = clock_timestamp(), spared_session = $2 WHERE id = $1", user, but)
 }
 
-// Prune deletes sessions, and steps on the way to one, that are over.
+// Prune deletes expired sessions and login steps.
 func Prune(ctx context.Context, d *db.DB, c clock.Clock) error {
 	return d.Write(ctx, func(tx *db.Tx) error {
 		for _, table := range Transient {
@@ -181,17 +181,17 @@ func Prune(ctx context.Context, d *db.DB, c clock.Clock) error {
 	})
 }
 
-// Transient are the tables of what people have begun: sessions, and the steps of logging in. Their rows end by themselves, and are in no backup.
+// Transient lists the tables of sessions and login steps. Their rows expire, and are in no backup.
 var Transient = []string{"account_sessions", "account_challenges", "account_passkey_registrations", "account_oidc_states"}
 
-// Forget ends everything that people have begun, because the database is replaced by one of another time.
+// Forget deletes all sessions and login steps, because the database is replaced by one from another time.
 func Forget(tx *db.Tx) {
 	for _, table := range Transient {
 		tx.Queue("DELETE FROM " + table)
 	}
 }
 
-// Returned are the users and the API tokens that a database has and another no longer had, by what people call them.
+// Returned names the users and the API tokens that one database has and another no longer had.
 func Returned(ctx context.Context, now, former db.Querier) (users, tokens []string, err error) {
 	for _, x := range []struct {
 		list *[]string

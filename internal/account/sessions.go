@@ -60,7 +60,7 @@ func (r *Room) ownSessions(c *httpd.Call) ([]Session, error) {
 	return list, rows.Err()
 }
 
-// Operators are the addresses that administrators are logged in from.
+// Operators returns the addresses from which administrators are logged in.
 func (r *Room) Operators(ctx context.Context) ([]netip.Addr, error) {
 	rows, err := r.DB.Query(ctx, `SELECT DISTINCT s.address FROM account_sessions s JOIN account_users u ON u.id = s.user_id
 		WHERE u.role = $1 AND u.active AND s.expires_at > $2`, actor.Admin, r.Clock.Now())
@@ -95,8 +95,7 @@ func (r *Room) endSession(c *httpd.Call, id uuid.UUID) (resource.Deleted, error)
 	return resource.Deleted{ID: id.String()}, err
 }
 
-// browser is what a user agent stands for, in words: "Firefox on Linux". Others than the well-known ones are named by
-// their first word.
+// browser describes a user agent in words: "Firefox on Linux". Unknown ones are named by their first word.
 func browser(userAgent string) string {
 	find := func(words [][2]string) string {
 		for _, w := range words {
@@ -106,7 +105,7 @@ func browser(userAgent string) string {
 		}
 		return ""
 	}
-	// Most browsers name others beside themselves, so the order matters.
+	// Most browsers name others besides themselves, so the order matters.
 	program := find([][2]string{{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"HeadlessChrome/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}})
 	system := find([][2]string{{"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iOS"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"}})
 	if program == "" {

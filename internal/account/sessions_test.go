@@ -45,7 +45,7 @@ func TestOwnSessions(t *testing.T) {
 	h.me(t, theirs).Want(t, http.StatusUnauthorized)
 }
 
-// Operators are where administrators are logged in, and no one else.
+// Operators returns where administrators are logged in, and no one else.
 func TestOperators(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)

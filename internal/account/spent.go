@@ -21,22 +21,22 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Primary is the primary of the cluster, as a node sees it that is not.
+// Primary is the cluster's primary, as seen by another node.
 type Primary interface {
-	// Away tells whether another node is written, and not this one.
+	// Away reports whether another node is the primary.
 	Away(ctx context.Context) (bool, error)
-	// Check asks whether a password is right. Unavailable is no answer.
+	// Check asks whether a password is right. Unavailable means that there is no answer.
 	Check(ctx context.Context, client netip.Addr, email, password string) (right bool, err error)
-	// Spend has a second step count as used. Unauthenticated says that it was already, and Unavailable is no answer.
+	// Spend marks a second step as used. Unauthenticated means that it already was, and Unavailable that there is no answer.
 	Spend(ctx context.Context, s Spent) error
 }
 
-// Spent is a second step that was used.
+// Spent is a used second step.
 type Spent struct {
 	UserID uuid.UUID
 	// Kind is totp, recovery or passkey.
 	Kind string
-	// Value is the step of the clock, the hash of the recovery code, or the passkey with its count.
+	// Value is the time step, the hash of the recovery code, or the passkey with its count.
 	Value string
 }
 
@@ -45,7 +45,7 @@ const (
 	spentTOTP     = "totp"
 	spentRecovery = "recovery"
 	spentPasskey  = "passkey"
-	// spentFor is how long a step of the clock is remembered by a node whose primary does not answer: longer than its code is good anywhere.
+	// spentFor is how long a node whose primary does not answer remembers a time step: longer than its code is valid anywhere.
 	spentFor = 10 * time.Minute
 )
 
@@ -63,7 +63,7 @@ func spentCount(user uuid.UUID, credential []byte, count uint32) Spent {
 
 var errSpent = fault.New(fault.Invalid, "This is no second step.")
 
-// parts are what the statements about it take: the key, if it has one, and the count.
+// parts returns the parameters of the statements about it: the key, if it has one, and the count.
 func (s Spent) parts() (key []byte, count int64, err error) {
 	text := s.Value
 	switch s.Kind {
@@ -84,7 +84,7 @@ func (s Spent) parts() (key []byte, count int64, err error) {
 	return key, count, err
 }
 
-// fresh tells whether the rows that all nodes share do not have it as used yet.
+// fresh reports whether it is not yet marked as used in the shared rows.
 func (s Spent) fresh(ctx context.Context, q db.Querier) (yes bool, err error) {
 	key, count, err := s.parts()
 	if err != nil {
@@ -101,7 +101,7 @@ func (s Spent) fresh(ctx context.Context, q db.Querier) (yes bool, err error) {
 	return yes, err
 }
 
-// store has it used in the rows that all nodes share, and tells whether it was not yet.
+// store marks it as used in the shared rows, and reports whether it was not yet.
 func (s Spent) store(ctx context.Context, tx *db.Tx) (fresh bool, err error) {
 	key, count, err := s.parts()
 	if err != nil {
@@ -123,7 +123,7 @@ func (s Spent) store(ctx context.Context, tx *db.Tx) (fresh bool, err error) {
 	return fresh, err
 }
 
-// Spend has a second step count as used that another node was shown. A node that lies can use steps up, but not those of days to come.
+// Spend marks a second step as used that another node has accepted. A lying node can use up steps, but not future ones.
 func (r *Room) Spend(ctx context.Context, s Spent) error {
 	if _, count, err := s.parts(); err != nil || s.Kind == spentTOTP && count > r.Clock.Now().Unix()/totpPeriod+2*totpSkew {
 		return errSpent
@@ -137,8 +137,8 @@ func (r *Room) Spend(ctx context.Context, s Spent) error {
 	})
 }
 
-// spendAway uses a second step at a node that is not written: at the primary, or here alone until that answers again. Then tells what is left to do in the
-// transaction that begins the session: this node takes no step twice, whatever the primary says.
+// spendAway uses a second step on a node that is not the primary: at the primary, or only here until it answers again. then does the rest
+// in the transaction that begins the session: this node accepts no step twice, whatever the primary says.
 func (r *Room) spendAway(ctx context.Context, s Spent) (then func(tx *db.Tx) error, err error) {
 	fresh, err := s.fresh(ctx, r.DB)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Room) spendAway(ctx context.Context, s Spent) (then func(tx *db.Tx) err
 	}
 	return func(tx *db.Tx) error {
 		if alone {
-			// Another node may have used it since.
+			// Another node may have used it in the meantime.
 			if fresh, err := s.fresh(ctx, tx); err != nil {
 				return err
 			} else if !fresh {
@@ -171,7 +171,7 @@ func (r *Room) spendAway(ctx context.Context, s Spent) (then func(tx *db.Tx) err
 	}, nil
 }
 
-// ahead refuses the count of a passkey that is not above those which this node remembers: it is a copy's.
+// ahead refuses a passkey's count that is not above those this node remembers: it is that of a copy.
 func (s Spent) ahead(ctx context.Context, tx *db.Tx) error {
 	if s.Kind != spentPasskey {
 		return nil
@@ -188,7 +188,7 @@ func (s Spent) ahead(ctx context.Context, tx *db.Tx) error {
 
 const keepSpent = "INSERT INTO account_spent (user_id, kind, value, spent_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
 
-// spentHere are the steps that this node remembers.
+// spentHere returns the steps that this node remembers.
 func spentHere(ctx context.Context, q db.Querier) ([]Spent, error) {
 	rows, err := q.Query(ctx, "SELECT user_id, kind, value FROM account_spent ORDER BY spent_at")
 	if err != nil {
@@ -198,7 +198,8 @@ func spentHere(ctx context.Context, q db.Querier) ([]Spent, error) {
 	return list, err
 }
 
-// HandOver tells the primary which second steps this node was shown while that was away, and forgets those that all nodes know to be used.
+// HandOver reports to the primary the second steps that this node accepted in its absence, and forgets those that all nodes know to be
+// used.
 func (r *Room) HandOver(ctx context.Context) error {
 	list, err := spentHere(ctx, r.DB)
 	if err != nil || len(list) == 0 {
@@ -227,7 +228,7 @@ func (r *Room) HandOver(ctx context.Context) error {
 	})
 }
 
-// TakeOver has the second steps count as used that this node was shown, in the transaction in which it becomes the primary.
+// TakeOver marks the second steps that this node has accepted as used, in the transaction in which it becomes the primary.
 func (r *Room) TakeOver(ctx context.Context, tx *db.Tx) error {
 	list, err := spentHere(ctx, tx)
 	for _, s := range list {
@@ -241,7 +242,7 @@ func (r *Room) TakeOver(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// away tells whether another node is written, and not this one.
+// away reports whether another node is the primary.
 func (r *Room) away(ctx context.Context) (bool, error) {
 	if r.deps.Primary == nil {
 		return false, nil
@@ -249,8 +250,8 @@ func (r *Room) away(ctx context.Context) (bool, error) {
 	return r.deps.Primary.Away(ctx)
 }
 
-// Check tells another node whether a password is right, and nothing else: what its user may do, and whether a second step is due, that node reads in its
-// own database.
+// Check tells another node whether a password is right, and nothing else: that node reads in its own database what the user may do, and
+// whether a second step is due.
 func (r *Room) Check(ctx context.Context, client netip.Addr, email, plain string) (bool, error) {
 	from := throttle.Address(client)
 	place := password.Place{Lane: from.Lane(), Known: r.guesses.Known(from)}
@@ -261,8 +262,9 @@ func (r *Room) Check(ctx context.Context, client netip.Addr, email, plain string
 	return err == nil, err
 }
 
-// vouched asks the primary about a password that is wrong here: it may have been changed a moment ago. The answer is about the password alone.
-func (r *Room) vouched(c *httpd.Call, email string, typed password.Typed) bool {
+// primaryAccepts asks the primary about a password that is wrong here, because it may just have been changed. The answer is only about the
+// password.
+func (r *Room) primaryAccepts(c *httpd.Call, email string, typed password.Typed) bool {
 	away, err := r.away(c)
 	if err != nil || !away {
 		return false

@@ -17,44 +17,44 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// StoreAdmin is the admin whom the setup made, in the setup store. It is a copy of the user whom the admin has become,
-// for the time when the database is away: it lets in those who could log in by the database, and no one else.
+// StoreAdmin is the admin created by the setup, in the setup store. It is a copy of the user that the admin has become, for the time when
+// the database is away: it admits those who could log in through the database, and no one else.
 type StoreAdmin struct {
-	Email value.Email // empty when the setup made no admin
-	// Hash is empty when the admin cannot log in by the store.
+	Email value.Email // empty if the setup created no admin
+	// Hash is empty if the admin cannot log in through the store.
 	Hash password.Hash
 	// UserID is the user; nil before the first login.
 	UserID uuid.UUID
 	// TOTP is the sealed secret of the authenticator app, and TOTPStep the newest code that was used.
 	TOTP     []byte
 	TOTPStep int64
-	// RecoveryCodes are the hashes of those that are left.
+	// RecoveryCodes has the hashes of the remaining ones.
 	RecoveryCodes [][]byte
 	Passkeys      int
-	// SpentCodes and the reset are what happened while the database was away, until it knows.
+	// SpentCodes and the reset happened while the database was away, and are kept until it knows.
 	SpentCodes [][]byte
 	ResetAt    time.Time
 	ResetFrom  string
 	ResetKeeps bool
 }
 
-// owes tells whether the database has to learn of something.
+// owes reports whether the database must learn of something.
 func (a *StoreAdmin) owes() bool { return !a.ResetAt.IsZero() || len(a.SpentCodes) > 0 }
 
-// like tells whether both let in the same.
+// like reports whether both admit the same.
 func (a *StoreAdmin) like(b *StoreAdmin) bool {
 	return a.Email == b.Email && a.Hash == b.Hash && a.Passkeys == b.Passkeys && bytes.Equal(a.TOTP, b.TOTP) &&
 		slices.EqualFunc(a.RecoveryCodes, b.RecoveryCodes, bytes.Equal)
 }
 
-// mirror lets the setup store follow a user who had this address. What the change takes from the user is taken from the
-// store before the commit, and what it gives is given after it: whatever fails in between, the store lets in fewer.
+// mirror makes the setup store follow a user who had this address. What the change takes from the user is removed from the store before
+// the commit, and what it gives is added afterwards: whatever fails in between, the store never admits more.
 func (r *Room) mirror(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) {
 	tx.BeforeCommit(func() error { return r.takeAway(ctx, tx, was, id) })
 	r.mirrorAfter(ctx, tx, was, id)
 }
 
-// mirrorAfter is mirror for logins, which take nothing from the user. A disk that cannot be written keeps no one out.
+// mirrorAfter is mirror for logins, which take nothing from the user. A read-only disk prevents no login.
 func (r *Room) mirrorAfter(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) {
 	tx.AfterCommit(func() {
 		if err := r.follow(context.WithoutCancel(ctx), was, id); err != nil {
@@ -63,7 +63,7 @@ func (r *Room) mirrorAfter(ctx context.Context, tx *db.Tx, was string, id uuid.U
 	})
 }
 
-// takeAway keeps the admin from logging in by the store, unless the transaction changes nothing about that.
+// takeAway prevents the admin from logging in through the store, unless the transaction does not affect that.
 func (r *Room) takeAway(ctx context.Context, tx *db.Tx, was string, id uuid.UUID) error {
 	a := r.deps.StoreAdmin()
 	if a.Email.String() != was || a.Hash == "" {
@@ -85,8 +85,8 @@ func (r *Room) takeAway(ctx context.Context, tx *db.Tx, was string, id uuid.UUID
 	})
 }
 
-// follow makes the store's admin, if it still has the address, like the user. It waits for those who change the user,
-// and they wait for it, so that of several changes at once the last one stays.
+// follow makes the store's admin, if it still has the address, equal to the user. It and changes of the user wait for each other, so that
+// the last of several concurrent changes wins.
 func (r *Room) follow(ctx context.Context, was string, id uuid.UUID) error {
 	if r.deps.StoreAdmin().Email.String() != was {
 		return nil
@@ -117,7 +117,7 @@ func (r *Room) follow(ctx context.Context, was string, id uuid.UUID) error {
 	})
 }
 
-// image is what the store's admin has to be for a user. For one who is gone it has no address and lets no one in.
+// image returns what the store's admin must be for a user. For a deleted user it has no address and admits no one.
 func image(ctx context.Context, q db.Querier, id uuid.UUID) (*StoreAdmin, error) {
 	a := &StoreAdmin{UserID: id}
 	err := q.QueryRow(ctx, `
@@ -131,8 +131,8 @@ func image(ctx context.Context, q db.Querier, id uuid.UUID) (*StoreAdmin, error)
 	return a, err
 }
 
-// settle makes sure that the database and the store agree before the database judges anybody: once after the start, and
-// again after something has happened while the database was away.
+// settle makes sure that the database and the store agree before the database authenticates anyone: once after the start, and again after
+// something has happened while the database was away.
 func (r *Room) settle(ctx context.Context) error {
 	if r.settled.Load() {
 		return nil
@@ -141,13 +141,13 @@ func (r *Room) settle(ctx context.Context) error {
 	unlock := func() {}
 	defer func() { unlock() }()
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		// Locked here and not earlier: a request must not wait for another that waits for a database that is away.
+		// Locked here and not earlier: a request must not wait for another one that waits for the database.
 		r.settling.Lock()
 		unlock = sync.OnceFunc(r.settling.Unlock)
 		if a = r.deps.StoreAdmin(); a.Email.IsZero() || r.settled.Load() {
 			return nil
 		}
-		return r.teach(ctx, tx, &a)
+		return r.transfer(ctx, tx, &a)
 	})
 	if err != nil || r.settled.Load() {
 		return err
@@ -171,8 +171,8 @@ func (r *Room) settle(ctx context.Context) error {
 	return nil
 }
 
-// teach brings to the database what happened while it was away, and changes a into what the store may keep.
-func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
+// transfer transfers to the database what happened while it was away, and changes a to what the store may keep.
+func (r *Room) transfer(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 	if err := lock(ctx, tx); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 		return err
 	}
 	if away && id != uuid.Nil {
-		// A reset is not for this node to make any more: the cluster has the accounts.
+		// This node must no longer make a reset: the cluster has the accounts.
 		used := []Spent{spentStep(id, a.TOTPStep)}
 		for _, hash := range a.SpentCodes {
 			used = append(used, spentCode(id, hash))
@@ -220,8 +220,8 @@ func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 	return nil
 }
 
-// forget is for an admin whose user is gone. The last admin cannot be removed: where there are admins, the user was, and
-// does not come back; where there are none, the database is a new one, and the store's admin begins again.
+// forget handles an admin whose user is gone. The last admin cannot be deleted: if there are other admins, the user was deleted and does
+// not come back; if there are none, the database is new, and the store's admin starts over.
 func forget(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 	var admins bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM account_users WHERE role = 'admin')").Scan(&admins); err != nil {

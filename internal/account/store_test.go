@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// weaker are the ways in which another admin takes something from the setup's admin.
+// weaker lists the ways in which another admin takes something from the setup's admin.
 var weaker = map[string]func(t *testing.T, h *house, by, path string) *kittest.Answer{
 	"deleted": func(t *testing.T, h *house, by, path string) *kittest.Answer {
 		return h.do(t, by, http.MethodDelete, path, nil)
@@ -28,7 +28,7 @@ var weaker = map[string]func(t *testing.T, h *house, by, path string) *kittest.A
 	},
 }
 
-// twoAdmins are the setup's admin, with the path of the user, and the session of another admin.
+// twoAdmins returns the setup's admin with the path of the user, and the session of another admin.
 func twoAdmins(t *testing.T) (h *house, path, second string) {
 	t.Helper()
 	h = newHouse(t)
@@ -39,7 +39,7 @@ func twoAdmins(t *testing.T) (h *house, path, second string) {
 	return h, "/users/" + me.ID, h.enter(t, "b@example.net", plain)
 }
 
-// isOut makes sure that the setup's admin is no admin any more with the old password.
+// isOut checks that the setup's admin can no longer act as an admin with the old password.
 func (h *house) isOut(t *testing.T) {
 	t.Helper()
 	if a := h.login(t, admin, plain, here); a.Status == http.StatusOK && !strings.Contains(string(a.Body), `"role":"viewer"`) {
@@ -47,8 +47,7 @@ func (h *house) isOut(t *testing.T) {
 	}
 }
 
-// What cannot be taken from the setup store is not taken from the user either: otherwise the store would let the old
-// admin in again.
+// What cannot be removed from the setup store is not removed from the user either: otherwise the store would admit the old admin again.
 func TestStoreThatCannotBeWrittenKeepsTheUser(t *testing.T) {
 	for name, weaken := range weaker {
 		t.Run(name, func(t *testing.T) {
@@ -63,10 +62,9 @@ func TestStoreThatCannotBeWrittenKeepsTheUser(t *testing.T) {
 	}
 }
 
-// The store is emptied before the commit. When the machine dies after it, which a failing disk imitates, the store lets
-// no one in.
+// The store is emptied before the commit. When the machine dies after it, which a failing disk imitates, the store admits no one.
 func TestStoreIsEmptiedBeforeTheCommit(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // mostly waiting
 	for name, weaken := range weaker {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +87,7 @@ func TestStoreIsEmptiedBeforeTheCommit(t *testing.T) {
 	}
 }
 
-// What was left out, by an earlier version or a change behind the gateway's back, is made up for at the start.
+// What was missed, by an earlier version or a change behind the gateway's back, is corrected at the start.
 func TestStoreIsReconciledAtTheStart(t *testing.T) {
 	t.Run("removed", func(t *testing.T) {
 		h, _, _ := twoAdmins(t)
@@ -130,7 +128,7 @@ func TestStoreIsReconciledAtTheStart(t *testing.T) {
 	})
 }
 
-// A disk that cannot be written keeps no one from logging in.
+// A read-only disk prevents no login.
 func TestLoginWithAReadOnlyStore(t *testing.T) {
 	h := newHouse(t)
 	h.store.breakAfter(0)

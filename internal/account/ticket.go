@@ -6,8 +6,7 @@ import (
 	"encoding/base64"
 )
 
-// newTicket makes a text that cannot be guessed, for somebody to hold, and the hash by which the database knows it. A
-// plain hash is enough: 256 random bits are not found by trying.
+// newTicket returns a secret text, and the hash to store. A plain hash is enough, because 256 random bits cannot be guessed.
 func newTicket(prefix string) (plain string, hash []byte) {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails

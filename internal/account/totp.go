@@ -24,17 +24,17 @@ type TOTPSetup struct {
 	QRPNG      []byte `json:"qr_png" doc:"The URL as a QR code, to scan: a PNG in base 64."`
 }
 
-// TOTPCode is the body that confirms a setup.
+// TOTPCode confirms a setup.
 type TOTPCode struct {
 	Code string `json:"code" required:"true" maxLength:"64" doc:"The six digits that the app shows."`
 }
 
-// RecoveryCodes let their user in without the app, once each. They are shown once.
+// RecoveryCodes replace the app's code, once each. They are shown once.
 type RecoveryCodes struct {
 	Codes []string `json:"recovery_codes" doc:"Ten codes. Each works once in place of the app's code."`
 }
 
-// OwnPassword is the body of a request that asks for the password once more.
+// OwnPassword confirms a request with the caller's password.
 type OwnPassword struct {
 	Password password.Typed `json:"password,omitzero" required:"true" doc:"The password of your own account."`
 }
@@ -75,7 +75,7 @@ func (r *Room) mountTOTP() {
 		})
 }
 
-// setUpTOTP makes a secret that waits to be confirmed. An earlier one that still waits is void.
+// setUpTOTP creates a secret to be confirmed, and invalidates an earlier unconfirmed one.
 func (r *Room) setUpTOTP(c *httpd.Call) (TOTPSetup, error) {
 	issuer := r.deps.FQDN()
 	if issuer == "" {
@@ -108,7 +108,7 @@ func (r *Room) setUpTOTP(c *httpd.Call) (TOTPSetup, error) {
 	return TOTPSetup{Secret: key.Secret(), OTPAuthURL: key.URL(), QRPNG: code.PNG()}, err
 }
 
-// enableTOTP confirms the secret. The code is spent by it.
+// enableTOTP confirms the secret, and uses up the code.
 func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 	secret, sealed, err := r.totpSecret(c, c.Actor.UserID, false)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -148,7 +148,7 @@ func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 	return RecoveryCodes{codes}, nil
 }
 
-// removeTOTP takes the secret of a user away, with the recovery codes.
+// removeTOTP deletes the secret of a user, with the recovery codes.
 func (r *Room) removeTOTP(ctx context.Context, user uuid.UUID, action string) (resource.Deleted, error) {
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue("DELETE FROM account_recovery_codes WHERE user_id = $1", user)

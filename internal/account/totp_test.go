@@ -37,7 +37,7 @@ func TestTO01EnrolAndLogInByTwoSteps(t *testing.T) {
 	if image, err := png.Decode(bytes.NewReader(b)); err != nil || image.Bounds().Dx() < 100 {
 		t.Errorf("QR code: %v", err)
 	}
-	// Before it is confirmed, a login stays as it is; another setup makes another secret.
+	// Before it is confirmed, a login stays as it is; another setup creates another secret.
 	h.enter(t, admin, plain)
 	h.do(t, session, http.MethodPost, "/auth/totp/enable", map[string]any{"code": "000000"}).WantField(t, "code")
 	h.do(t, session, http.MethodPost, "/auth/totp/enable", map[string]any{}).WantField(t, "code")
@@ -50,7 +50,7 @@ func TestTO01EnrolAndLogInByTwoSteps(t *testing.T) {
 	if codes := out["recovery_codes"]; len(codes) != 10 || len(codes[0]) != 19 || codes[0] == codes[1] {
 		t.Errorf("recovery codes %v", codes)
 	}
-	// It is on: neither a second setup nor a second confirmation.
+	// It is on: neither a second setup nor a second confirmation is possible.
 	h.do(t, session, http.MethodPost, "/auth/totp/setup", nil).Want(t, http.StatusConflict)
 	h.do(t, session, http.MethodPost, "/auth/totp/enable", map[string]any{"code": a.code(t, h, 0)}).Want(t, http.StatusConflict)
 	var me map[string]any
@@ -65,7 +65,7 @@ func TestTO01EnrolAndLogInByTwoSteps(t *testing.T) {
 	if n := h.Audited(t, "auth.login.success"); n != 2 {
 		t.Errorf("%d logins are in the audit log", n)
 	}
-	// The code that confirmed is spent.
+	// The code that confirmed is used up.
 	h.secondStep(t, challenge, a.code(t, h, 0), here).Want(t, http.StatusUnauthorized)
 	h.secondStep(t, challenge, a.code(t, h, 1), here).Want(t, http.StatusOK)
 	for _, action := range []string{"auth.totp.setup", "auth.totp.enable"} {
@@ -106,7 +106,7 @@ func TestCodeIsGoodOnce(t *testing.T) {
 	now, before := a.code(t, h, 0), a.code(t, h, -1)
 	h.secondStep(t, h.firstStep(t, admin), now, here).Want(t, http.StatusOK)
 	h.secondStep(t, h.firstStep(t, admin), now, here).Want(t, http.StatusUnauthorized)
-	h.secondStep(t, h.firstStep(t, admin), before, here).Want(t, http.StatusUnauthorized) // older than one that was spent
+	h.secondStep(t, h.firstStep(t, admin), before, here).Want(t, http.StatusUnauthorized) // older than one that was used
 	h.restart(t)
 	h.secondStep(t, h.firstStep(t, admin), now, here).Want(t, http.StatusUnauthorized)
 	h.secondStep(t, h.firstStep(t, admin), a.code(t, h, 1), here).Want(t, http.StatusOK)
@@ -143,7 +143,7 @@ func TestChallengeIsBounded(t *testing.T) {
 		h.secondStep(t, nonsense, a.code(t, h, 0), here).Want(t, http.StatusUnauthorized)
 	}
 	h.secondStep(t, "", "", here).WantField(t, "challenge")
-	// It is of one account.
+	// It belongs to one account.
 	h.add(t, session, "b@example.net", "viewer")
 	h.enrol(t, h.enter(t, "b@example.net", plain))
 	h.secondStep(t, h.firstStep(t, "b@example.net"), a.code(t, h, 0), here).Want(t, http.StatusUnauthorized)
@@ -156,7 +156,7 @@ func TestChallengeIsBounded(t *testing.T) {
 	}
 }
 
-// What ends the sessions of a user ends a login that is half way.
+// What ends the sessions of a user ends a login in progress.
 func TestChallengeEndsWithThePassword(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
@@ -166,13 +166,13 @@ func TestChallengeEndsWithThePassword(t *testing.T) {
 	h.do(t, session, http.MethodPost, "/users/"+id+"/password", map[string]any{"password": other}).Want(t, http.StatusOK)
 	h.secondStep(t, challenge, a.code(t, h, 0), here).Want(t, http.StatusUnauthorized)
 	h.do(t, session, http.MethodPost, "/users/"+id+"/password", map[string]any{"password": plain}).Want(t, http.StatusOK)
-	challenge = h.firstStep(t, "b@example.net") // the second factor has stayed
+	challenge = h.firstStep(t, "b@example.net") // the second factor stays
 	h.do(t, session, http.MethodPut, "/users/"+id, map[string]any{"active": false}).Want(t, http.StatusOK)
 	h.secondStep(t, challenge, a.code(t, h, 0), here).Want(t, http.StatusForbidden)
 	h.do(t, session, http.MethodDelete, "/users/"+id, nil).Want(t, http.StatusOK)
 	h.secondStep(t, challenge, a.code(t, h, 0), here).Want(t, http.StatusUnauthorized)
 
-	// A reset by the console's token keeps the second factor too.
+	// A reset with the console's token keeps the second factor, too.
 	mine := h.enrol(t, session)
 	challenge = h.firstStep(t, admin)
 	token, err := CreateResetToken(h.Paths, h.clock, false)
@@ -187,7 +187,7 @@ func TestChallengeEndsWithThePassword(t *testing.T) {
 func TestCodesAreThrottled(t *testing.T) {
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
-	// The password does not buy more guesses: ten from an address.
+	// The password does not buy more guesses: ten per address.
 	for range 2 {
 		challenge := h.firstStep(t, admin)
 		for range 5 {
@@ -202,7 +202,7 @@ func TestCodesAreThrottled(t *testing.T) {
 	if e := h.entries(t, "auth.login.failed"); len(e) != 11 || !strings.Contains(string(e[0].Details), `"throttled"`) {
 		t.Errorf("audit %+v", e)
 	}
-	// A hundred for an account, wherever they come from; recovery codes are good all the same.
+	// A hundred per account, from anywhere; recovery codes still work.
 	h.clock.Move(24 * time.Hour)
 	for i := range 100 {
 		h.secondStep(t, h.challenges(t, admin, 1)[0], "000000", fmt.Sprintf("203.0.113.%d:1", i)).Want(t, http.StatusUnauthorized)
@@ -225,7 +225,7 @@ func TestRecoveryCodes(t *testing.T) {
 	if n := h.Rows(t, "account_recovery_codes"); n != 8 {
 		t.Errorf("%d codes are left", n)
 	}
-	// They are nobody else's.
+	// Nobody else can use them.
 	session := h.enter2(t, admin, a)
 	h.add(t, session, "b@example.net", "viewer")
 	h.enrol(t, h.enter(t, "b@example.net", plain))
@@ -233,7 +233,7 @@ func TestRecoveryCodes(t *testing.T) {
 	h.secondStep(t, h.firstStep(t, admin), a.codes[5], here).Want(t, http.StatusOK)
 }
 
-// enter2 logs in by two steps.
+// enter2 logs in with two steps.
 func (h *house) enter2(t *testing.T, email string, a app) string {
 	t.Helper()
 	h.clock.Move(3 * totpPeriod * time.Second)
@@ -278,16 +278,16 @@ func TestTO05AdminDisables(t *testing.T) {
 	if len(e) != 1 || e[0].Actor != admin || e[0].Subject != "b@example.net" {
 		t.Errorf("audit %+v", e)
 	}
-	told := users + h.Logs.String()
+	output := users + h.Logs.String()
 	for _, e := range h.entries(t, "") {
-		told += e.Subject + string(e.Details)
+		output += e.Subject + string(e.Details)
 	}
-	if strings.Contains(told, a.secret) || strings.Contains(told, a.codes[0]) {
-		t.Error("the secret was told")
+	if strings.Contains(output, a.secret) || strings.Contains(output, a.codes[0]) {
+		t.Error("the secret was exposed")
 	}
 }
 
-// A machine with another master key cannot read the secret: it says so, and recovery codes are good.
+// A machine with another master key cannot read the secret: it says so, and recovery codes work.
 func TestTOTPUnderAnotherMasterKey(t *testing.T) {
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
@@ -305,7 +305,7 @@ func TestTOTPUnderAnotherMasterKey(t *testing.T) {
 	h.secondStep(t, h.firstStep(t, admin), a.codes[0], here).Want(t, http.StatusOK)
 }
 
-// A second factor that comes on while a password is judged counts.
+// A second factor that is enabled while a password is verified counts.
 func TestSecondFactorComesOnMeanwhile(t *testing.T) {
 	h := newHouse(t)
 	h.enter(t, admin, plain)
@@ -347,7 +347,7 @@ func TestRoundsOfOneCode(t *testing.T) {
 	})
 }
 
-// Each of those who try has a code of its own that is right.
+// Each of the concurrent attempts has its own right code.
 func TestRoundsOfOneChallenge(t *testing.T) {
 	h := newHouse(t)
 	h.enrol(t, h.enter(t, admin, plain))
@@ -360,7 +360,7 @@ func TestRoundsOfOneChallenge(t *testing.T) {
 	})
 }
 
-// recoveryCodes gives the one user there is more codes than anybody has.
+// recoveryCodes gives the only user more codes than usual.
 func (h *house) recoveryCodes(t *testing.T, n int) (codes []string) {
 	t.Helper()
 	var hashes [][]byte
@@ -372,7 +372,7 @@ func (h *house) recoveryCodes(t *testing.T, n int) (codes []string) {
 	return codes
 }
 
-// Of wrong codes that come at once, five are looked at.
+// Of concurrent wrong codes, five are checked.
 func TestTriesOfOneChallengeAtOnce(t *testing.T) {
 	h := newHouse(t)
 	h.enrol(t, h.enter(t, admin, plain))

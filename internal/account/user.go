@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// User is somebody who may log in.
+// User is a person who may log in.
 type User struct {
 	resource.Meta
 	Email       value.Email     `json:"email" required:"true" doc:"The user logs in with it, exactly as written."`
@@ -31,21 +31,19 @@ type User struct {
 	LastLoginAt *time.Time      `json:"last_login_at" readOnly:"true" doc:"When the user last logged in."`
 }
 
-// Label is the user's address.
 func (u *User) Label() string { return u.Email.String() }
 
-// Validate complains about a name that is none.
 func (u *User) Validate() error {
 	var c check.List
 	c.That(len(u.Name.String()) <= 200, "name", "must have at most 200 bytes")
 	return c.Err()
 }
 
-// governs tells whether the user can do everything now.
+// governs reports whether the user is an active admin.
 func (u *User) governs() bool { return u != nil && u.Active && u.Role == actor.Admin }
 
-// sessionsEnd tells whether the sessions of the user end with the change: at a demotion, and when a deactivated user is let
-// in again. Until then they answer that the account is not active.
+// sessionsEnd reports whether a change ends the user's sessions: a demotion does, and the reactivation of a user. Until then a
+// deactivated user's sessions answer that the account is not active.
 func (u *User) sessionsEnd(now *User) bool {
 	return u != nil && now != nil && (u.Role == actor.Admin && now.Role != actor.Admin || !u.Active && now.Active)
 }
@@ -89,7 +87,7 @@ func (r *Room) checkUser(ctx context.Context, tx *db.Tx, was, now *User) error {
 	return nil
 }
 
-// accountLock makes those wait for each other whose decisions depend on more than the row that they change.
+// accountLock serializes decisions that depend on more than the row that they change.
 const accountLock = 0x6163636f756e74
 
 func lock(ctx context.Context, tx *db.Tx) error {
@@ -97,7 +95,7 @@ func lock(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// keepAnAdmin refuses when nobody else could undo the change. Two who would do so at once wait for each other.
+// keepAnAdmin refuses if nobody else could undo the change. Two concurrent callers wait for each other.
 func keepAnAdmin(ctx context.Context, tx *db.Tx, leaving uuid.UUID) error {
 	if err := lock(ctx, tx); err != nil {
 		return err
@@ -110,8 +108,8 @@ func keepAnAdmin(ctx context.Context, tx *db.Tx, leaving uuid.UUID) error {
 	return err
 }
 
-// passwordSet is what follows a password that was set in the list of users: whoever logged in with the old one is out,
-// but for the session that does it.
+// passwordSet is called after a password was set in the list of users: everyone who logged in with the old one is logged out, except the
+// session that sets it.
 func (r *Room) passwordSet(ctx context.Context, tx *db.Tx, id uuid.UUID, email string) error {
 	if err := endSessions(ctx, tx, id, actor.From(ctx).Session); err != nil {
 		return err
@@ -119,7 +117,7 @@ func (r *Room) passwordSet(ctx context.Context, tx *db.Tx, id uuid.UUID, email s
 	return r.Audit.Write(ctx, tx, "user.password", email, map[string]any{"id": id})
 }
 
-// NewPassword is the body of a request that sets a password.
+// NewPassword sets a user's password.
 type NewPassword struct {
 	Password password.Chosen `json:"password,omitzero" required:"true" doc:"At least 12 characters."`
 }

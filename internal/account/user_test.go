@@ -28,7 +28,7 @@ func TestUsersCRUD(t *testing.T) {
 	if u["role"] != "viewer" || u["active"] != true || u["totp_enabled"] != false || u["oidc_subject"] != "" || u["last_login_at"] != nil || u["name"] != "" {
 		t.Errorf("defaults %v", u)
 	}
-	if _, shown := u["password"]; shown {
+	if _, has := u["password"]; has {
 		t.Error("the password is shown")
 	}
 	id := u["id"].(string)
@@ -143,7 +143,7 @@ func TestLastAdminStays(t *testing.T) {
 	h.do(t, root, http.MethodPut, "/users/"+me.ID, `{"role": "admin"}`).Want(t, http.StatusForbidden)
 }
 
-// Of several admins who lose their role at once, one keeps it, whoever asks and in whatever way.
+// Of several admins who lose their role at the same time, one keeps it, whoever asks and in whatever way.
 func TestParallelDemotionKeepsOneAdmin(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
@@ -249,7 +249,7 @@ func TestChangeSetMakesUsersWhoCanLogIn(t *testing.T) {
 	}
 }
 
-// The setup store lets in who could log in by the database, and nobody else.
+// The setup store admits those who could log in through the database, and nobody else.
 func TestSetupStoreFollowsTheUser(t *testing.T) {
 	h := newHouse(t)
 	root := h.enter(t, admin, plain)
@@ -286,7 +286,7 @@ func TestSetupStoreFollowsTheUser(t *testing.T) {
 		map[string]any{"kind": "user", "verb": "delete", "id": me.ID},
 	}}).Want(t, http.StatusOK)
 	follows("renamed@example.net", true)
-	// What a crash has left out is made up for at the next login.
+	// What a crash has missed is corrected at the next login.
 	if err := h.store.update(func(a *StoreAdmin) error { a.Hash = ""; return nil }); err != nil {
 		t.Fatal(err)
 	}

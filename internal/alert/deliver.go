@@ -73,7 +73,7 @@ func (r *Room) Deliver(ctx context.Context) {
 		began := r.Clock.Now()
 		due, next, err := r.turn(ctx)
 		if err != nil && ctx.Err() == nil && !db.Away(err) {
-			r.Log.Warn("alerts wait to be delivered", "err", err)
+			r.Log.Warn("assigning alerts to channels", "err", err)
 		}
 		for _, c := range due {
 			if busy[c.ID] {
@@ -214,7 +214,7 @@ func (r *Room) serve(ctx context.Context, c Channel) {
 			return
 		}
 		if !db.Away(failure) {
-			r.Log.Warn("an alert channel could not be served", "channel", c.Label(), "err", failure)
+			r.Log.Warn("serving an alert channel", "channel", c.Label(), "err", failure)
 		}
 		select {
 		case <-ctx.Done():

@@ -112,9 +112,9 @@ plain:
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.Command("exim4", "-bdf", "-C", config)
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ plain:
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("exim said:\n%s", said.String())
+			t.Logf("exim output:\n%s", output.String())
 		}
 	})
 	waittest.UntilNil(t, "exim listens", func() error {
@@ -240,8 +240,8 @@ func TestMailByExim(t *testing.T) {
 		{"another protocol", trusting, secured.plain, with(map[string]any{"implicit_tls": true}), "It does not speak TLS."},
 		{"no listener", trusting, freePort(t), nil, "It refuses the connection: nothing listens there, or a firewall is in between."},
 	} {
-		if said := send(c.door, c.port, c.settings); said != c.says {
-			t.Errorf("%s: %q", c.name, said)
+		if output := send(c.door, c.port, c.settings); output != c.says {
+			t.Errorf("%s: %q", c.name, output)
 		}
 	}
 }

@@ -44,15 +44,15 @@ func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
 // explain turns an error into a sentence without quoting the receiver.
 func (r *Room) explain(ctx context.Context, err error) error {
 	refused, isRefused := errors.AsType[*outbound.Refused](err)
-	said, isSaid := errors.AsType[refusal](err)
+	reason, isRefusal := errors.AsType[refusal](err)
 	mailed, isMailed := errors.AsType[*mail.SendError](err)
 	switch {
 	case err == nil:
 		return nil
 	case isRefused:
 		return refusal("This target is not allowed: " + refused.Error() + ".")
-	case isSaid:
-		return said
+	case isRefusal:
+		return reason
 	case errors.Is(err, secret.ErrOtherKey):
 		return refusal("The secret was stored by another gateway. Enter it again.")
 	case ctx.Err() != nil:
@@ -183,12 +183,12 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 
 // greeting explains why the session with a mail server failed before a message was sent.
 func greeting(err error) error {
-	said, isSaid := errors.AsType[*textproto.Error](err)
+	reply, isReply := errors.AsType[*textproto.Error](err)
 	switch {
-	case isSaid && said.Code >= 530 && said.Code < 540:
-		return refusal(fmt.Sprintf("The mail server refused the user and password (%d).", said.Code))
-	case isSaid:
-		return refusal(fmt.Sprintf("The mail server answered %d.", said.Code))
+	case isReply && reply.Code >= 530 && reply.Code < 540:
+		return refusal(fmt.Sprintf("The mail server refused the user and password (%d).", reply.Code))
+	case isReply:
+		return refusal(fmt.Sprintf("The mail server answered %d.", reply.Code))
 	case errors.Is(err, mail.ErrNoSupportedAuthDiscovered):
 		return refusal("The mail server offers no login method, or none that is safe without TLS.")
 	case strings.HasPrefix(err.Error(), "STARTTLS mode"):

@@ -175,7 +175,7 @@ func attach(ctx context.Context, k *kit.Kit) {
 			k.Engine.Converge()
 			if !all {
 				if err := grantLater(ctx, k.DB); err != nil && ctx.Err() == nil {
-					k.Log.Warn("other programs have no rights to the database", "err", err)
+					k.Log.Warn("other programs have no privileges in the database", "err", err)
 				}
 			}
 			return
@@ -267,7 +267,7 @@ func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	if err := (&httpd.Server{Handler: mux, Log: k.Log}).Serve(ctx, l); err != nil {
-		k.Log.Warn("metrics ended", "err", err)
+		k.Log.Warn("the metrics server ended", "err", err)
 	}
 }
 
@@ -284,7 +284,7 @@ func watchdog(ctx context.Context, log *slog.Logger, answers func(ctx context.Co
 		if err == nil {
 			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 		} else if ctx.Err() == nil {
-			log.Warn("the service does not take its own request", "err", err)
+			log.Warn("the service does not answer its own request", "err", err)
 		}
 		select {
 		case <-ctx.Done():

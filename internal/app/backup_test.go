@@ -226,7 +226,7 @@ func TestScheduledBackupThatCannotBegin(t *testing.T) {
 
 // For each reason, sixteen days on each of which the backup cannot begin: each day it is reported once, however often it is
 // tried, and the next retry is always soon.
-func TestEveryDayWithoutABackupIsTold(t *testing.T) {
+func TestEveryDayWithoutABackupIsReported(t *testing.T) {
 	b := kittest.New(t)
 	store := serve(t, b)
 	now := clock.NewFake(time.Now())

@@ -99,7 +99,7 @@ func (m *Management) look(ctx context.Context) error {
 	if text != m.failed {
 		m.failed = text
 		if err != nil {
-			m.log.Warn("the management port is not as it should be", "err", err)
+			m.log.Warn("taking or releasing the management port failed", "err", err)
 		}
 	}
 	if who != m.Holder() {

@@ -122,7 +122,7 @@ func returned(ctx context.Context, log *slog.Logger, now, live *db.DB) (warnings
 		users, tokens, err = account.Returned(ctx, now, former)
 	}
 	if err != nil {
-		log.Warn("the users from before the restore are not known", "err", err)
+		log.Warn("the users from before the restore are unknown", "err", err)
 		return nil
 	}
 	if len(users) > 0 {

@@ -183,7 +183,7 @@ func awaitKey(ctx context.Context, cfg Config) error {
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	due, err := control.Ask[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
 	if due.Ordered > 0 {
-		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
+		k.Log.Info("certificates were ordered", "certificates", due.Ordered)
 	}
 	return err
 }

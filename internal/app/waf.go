@@ -37,8 +37,8 @@ const defaultWAFDB = "postgres:///gateway?host=/run/postgresql&user=" + host.WAF
 // Flags binds the configuration to the program's flags.
 func (c *WAFConfig) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.DB, "db", start.Setting("GATEWAY_WAF_DB", defaultWAFDB), "where PostgreSQL is (GATEWAY_WAF_DB)")
-	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:9000", "where HAProxy asks; empty for nowhere")
+	f.StringVar(&c.Root, "root", "", "prefix of every path")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:9000", "address for HAProxy; empty for none")
 	f.StringVar(&c.Peers, "peers", "haproxy,root", "users whose connections are accepted, by name or number")
 	c.LevelFlag(f)
 }
@@ -107,7 +107,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		}
 		reporter.Store(report)
 		if cfg.Listen == "" {
-			log.Warn("gateway-waf is ready, and listens nowhere")
+			log.Warn("gateway-waf is ready without a listener")
 			<-ctx.Done()
 			return nil
 		}

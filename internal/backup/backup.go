@@ -47,6 +47,7 @@ type Deps struct {
 	Uploads Uploads
 }
 
+// Room manages backups.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -64,6 +65,7 @@ type Room struct {
 	running map[uuid.UUID]Backup
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, running: map[uuid.UUID]Backup{}, tries: throttle.New(k.Clock, Tries)}
 	r.life, r.end = context.WithCancel(context.Background())
@@ -175,7 +177,7 @@ func (r *Room) sweep() {
 	left, _ := filepath.Glob(r.Paths.Backups(".*")) // archives and descriptions begin with an id
 	for _, path := range left {
 		if err := os.RemoveAll(path); err != nil {
-			r.Log.Warn("what an interrupted backup has left cannot be removed", "err", err)
+			r.Log.Warn("the leftovers of an interrupted backup cannot be removed", "err", err)
 		}
 	}
 	// An archive without a description is left over from an interrupted deletion.
@@ -187,7 +189,7 @@ func (r *Room) sweep() {
 		}
 		if _, err := os.Stat(r.describedAt(id)); os.IsNotExist(err) {
 			if err := os.Remove(path); err != nil {
-				r.Log.Warn("an archive that was deleted cannot be removed", "err", err)
+				r.Log.Warn("the archive of a deleted backup cannot be removed", "err", err)
 			}
 		}
 	}

@@ -35,6 +35,7 @@ const (
 	scheduled = "scheduled"
 )
 
+// Backup describes a backup, whether or not it has an archive.
 type Backup struct {
 	ID            uuid.UUID      `json:"id" doc:"Id of the backup."`
 	CreatedAt     time.Time      `json:"created_at" doc:"When it came to this gateway."`
@@ -230,6 +231,7 @@ func hidden(text string) string {
 	return "Administrators can see the reason."
 }
 
+// Deleted confirms a deletion.
 type Deleted struct {
 	ID uuid.UUID `json:"id" doc:"Id of what was deleted."`
 }

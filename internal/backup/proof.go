@@ -24,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
+// Key opens an encrypted backup.
 type Key struct {
 	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup. By default the passphrase in the settings is tried."`
 }

@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
+// Settings say how backups are made.
 type Settings struct {
 	resource.Meta
 	resource.Secrets

@@ -235,7 +235,7 @@ func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
 func (r *Room) safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.Log.Error("what the certificate authority sent was not expected", "err", p, "stack", string(debug.Stack()))
+			r.Log.Error("unexpected answer of the certificate authority", "err", p, "stack", string(debug.Stack()))
 			err = failed(failedOther, "the certificate authority sent an invalid answer; see the gateway's log")
 		}
 	}()

@@ -454,9 +454,9 @@ func TestNotLive(t *testing.T) {
 	w.hide = false
 	w.mu.Unlock()
 	w.room.Wake()
-	shown := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
-	if shown.ErrorKind != "" || shown.LastError != "" || shown.Fingerprint != hidden.Fingerprint {
-		t.Errorf("%+v", shown)
+	live := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
+	if live.ErrorKind != "" || live.LastError != "" || live.Fingerprint != hidden.Fingerprint {
+		t.Errorf("%+v", live)
 	}
 }
 

@@ -36,9 +36,9 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	var told int
-	if err := w.DB.QueryRow(t.Context(), `SELECT count(*) FROM alarm_events WHERE kind = 'cert.renew_failed' AND resolves IS NULL`).Scan(&told); err != nil || told != 2 {
-		t.Fatal(told, err)
+	var raised int
+	if err := w.DB.QueryRow(t.Context(), `SELECT count(*) FROM alarm_events WHERE kind = 'cert.renew_failed' AND resolves IS NULL`).Scan(&raised); err != nil || raised != 2 {
+		t.Fatal(raised, err)
 	}
 	w.Do(t, "admin", "DELETE", "/certificates/"+one.ID, nil).Want(t, 200)
 	w.room.Wake()

@@ -280,7 +280,7 @@ func (r *Room) takeUpload(was, now *Certificate) error {
 	if err := now.shows(certs, key); err != nil {
 		return err
 	}
-	if shown, _ := now.PrivateKeyPEM.Fresh(); !freshKey && shown == plain {
+	if entered, _ := now.PrivateKeyPEM.Fresh(); !freshKey && entered == plain {
 		now.PrivateKeyPEM = stored // sealing it again would make it look like another key
 	}
 	now.Names, now.Status = certs.names(), stands(*now.ExpiresAt, r.Clock.Now())

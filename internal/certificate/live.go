@@ -36,7 +36,7 @@ func (r *Room) confirm(ctx context.Context, row *Certificate, within time.Durati
 		return nil
 	})
 	if err != nil {
-		r.Log.Error("what the proxy shows could not be stored", "certificate", row.Label(), "err", err)
+		r.Log.Error("the certificate that the proxy serves could not be stored", "certificate", row.Label(), "err", err)
 	}
 }
 
@@ -45,14 +45,14 @@ func (r *Room) notServed(ctx context.Context, row *Certificate, within time.Dura
 	name := strings.Replace(row.Names[0].String(), "*.", "gateway.", 1) // any name that the wildcard covers
 	until := r.Clock.Now().Add(within)
 	for {
-		shown, err := r.deps.Served(ctx, name)
+		served, err := r.deps.Served(ctx, name)
 		switch {
-		case err == nil && shown == row.FingerprintSHA256:
+		case err == nil && served == row.FingerprintSHA256:
 			return ""
 		case !r.Clock.Now().Before(until) && err != nil:
 			return printable(fmt.Sprintf("the certificate is issued and stored, but the proxy does not answer for %s: %v", name, err))
 		case !r.Clock.Now().Before(until):
-			return fmt.Sprintf("the certificate is issued and stored, but the proxy serves another one for %s (%s)", name, shown)
+			return fmt.Sprintf("the certificate is issued and stored, but the proxy serves another one for %s (%s)", name, served)
 		}
 		select {
 		case <-ctx.Done():

@@ -58,7 +58,7 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 		if k.chain != row.CertificatePEM || k.chain == "" {
 			if k.pair, err = r.open(row); err != nil {
 				if !errors.Is(err, secret.ErrOtherKey) {
-					r.Log.Warn("a certificate cannot be shown", "certificate", row.Label(), "err", err)
+					r.Log.Warn("a certificate cannot be served", "certificate", row.Label(), "err", err)
 				}
 				continue
 			}
@@ -142,7 +142,7 @@ func (r *Room) findOwn(pairs []Pair) {
 		r.own.Store(nil)
 		return
 	}
-	if shown := r.own.Load(); shown != nil && fingerprint(shown.Leaf) == best.Fingerprint {
+	if served := r.own.Load(); served != nil && fingerprint(served.Leaf) == best.Fingerprint {
 		return
 	}
 	cert, err := tls.X509KeyPair(best.PEM, best.PEM)

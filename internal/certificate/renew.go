@@ -77,7 +77,7 @@ func (r *Room) Run(ctx context.Context) {
 		if err != nil && db.Away(err) {
 			again = time.Second
 		} else if err != nil && ctx.Err() == nil {
-			r.Log.Warn("looking after the certificates", "err", err)
+			r.Log.Warn("managing the certificates", "err", err)
 		}
 		r.reportRun(ctx, err)
 		select {

@@ -42,6 +42,7 @@ type Deps struct {
 	Resolvers func() []string
 }
 
+// Room manages certificates.
 type Room struct {
 	*kit.Kit
 	deps         Deps
@@ -57,6 +58,7 @@ type Room struct {
 	waiting      atomic.Bool // until the proxy has applied a change
 }
 
+// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	if deps.Served == nil {
 		deps.Served = served

@@ -10,9 +10,9 @@ import (
 func TestWantedAgainWhileItRuns(t *testing.T) {
 	var n running
 	id := uuid.New()
-	begun, end, told := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
+	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
 	run := func() { begun <- struct{}{}; <-end }
-	then := func(again bool) { told <- again }
+	then := func(again bool) { done <- again }
 	for _, again := range []bool{false, true, false} {
 		n.start(id, run, then)
 		<-begun
@@ -20,8 +20,8 @@ func TestWantedAgainWhileItRuns(t *testing.T) {
 			n.start(id, run, then)
 		}
 		end <- struct{}{}
-		if got := <-told; got != again {
-			t.Errorf("wanted again: %v, told: %v", again, got)
+		if got := <-done; got != again {
+			t.Errorf("wanted again: %v, done: %v", again, got)
 		}
 	}
 	n.all.Wait()

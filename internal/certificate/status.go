@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
+// Summary counts certificates by state.
 type Summary struct {
 	Total    int `json:"total" doc:"All certificates."`
 	Expiring int `json:"expiring" doc:"Those with less than 14 days left."`

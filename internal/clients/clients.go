@@ -1,5 +1,5 @@
-// Package clients tells who is on the network: it puts together what the kernel, the DHCP server, the tunnels and the RADIUS server know
-// about each device. It keeps nothing of its own.
+// Package clients shows who is on the network: it combines what the kernel, the DHCP server, the tunnels and the RADIUS server know about
+// each device. It stores nothing itself.
 package clients
 
 import (
@@ -21,21 +21,21 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// Zones are the interfaces of each zone.
+	// Zones returns the interfaces of each zone.
 	Zones func(ctx context.Context) (map[value.Zone][]value.IfName, error)
-	// Leases are those of the DHCP server, also expired ones.
+	// Leases returns the DHCP server's leases, including expired ones.
 	Leases func(ctx context.Context) ([]Lease, error)
-	// Subnets are the networks in which addresses can be reserved.
+	// Subnets returns the networks in which addresses can be reserved.
 	Subnets func(ctx context.Context) ([]Subnet, error)
-	// Reservations are the devices that always get the same address.
+	// Reservations returns the devices with reserved addresses.
 	Reservations func(ctx context.Context) ([]Reservation, error)
-	// Peers are those of tunnels that were heard from.
+	// Peers returns the tunnel peers that have been heard from.
 	Peers func(ctx context.Context) ([]Peer, error)
-	// Logins are the last ones by RADIUS that succeeded, the newest first.
+	// Logins returns the last successful RADIUS logins, newest first.
 	Logins func(ctx context.Context) ([]Login, error)
-	// Blocks are the rules that refuse everything from an address.
+	// Blocks returns the rules that refuse everything from an address.
 	Blocks func(ctx context.Context) (map[netip.Addr][]Block, error)
 }
 
@@ -55,14 +55,14 @@ type Subnet struct {
 	Interface string
 }
 
-// Reservation is a device that always gets the same address.
+// Reservation is a device with a reserved address.
 type Reservation struct {
 	ID       uuid.UUID
 	MAC      string
 	Hostname string
 }
 
-// Peer is one of a tunnel.
+// Peer is a tunnel peer.
 type Peer struct {
 	ID, TunnelID uuid.UUID
 	Name         string
@@ -72,14 +72,14 @@ type Peer struct {
 	Rx, Tx       uint64 // bytes from it and to it
 }
 
-// Login is one by RADIUS.
+// Login is a RADIUS login.
 type Login struct {
 	At      time.Time
 	User    string
-	Station string // where, as the equipment says
+	Station string // where, according to the equipment
 }
 
-// Room is the clients.
+// Room lists clients.
 type Room struct {
 	*kit.Kit
 	deps Deps
@@ -88,7 +88,6 @@ type Room struct {
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room { return &Room{Kit: k, deps: d} }
 
-// The sources.
 const (
 	fromNeighbours = "neighbours"
 	fromLeases     = "leases"
@@ -123,10 +122,10 @@ type Client struct {
 	PeerID        *uuid.UUID `json:"peer_id" doc:"The tunnel peer."`
 	BlockedBy     []Block    `json:"blocked_by" doc:"Firewall rules that drop or reject everything from one of its addresses."`
 
-	seenAt map[string]time.Time // interfaces, and when it was last seen there
+	seenAt map[string]time.Time // when it was last seen, by interface
 }
 
-// Address is one of a client.
+// Address is one address of a client.
 type Address struct {
 	Address   string `json:"address" doc:"IPv4 or IPv6 address."`
 	Interface string `json:"interface" doc:"Interface of the gateway that it is behind."`
@@ -142,7 +141,7 @@ type Block struct {
 	RuleName string     `json:"rule_name" doc:"Name of the rule."`
 	ObjectID uuid.UUID  `json:"object_id" doc:"Address object that names the address."`
 	GroupID  *uuid.UUID `json:"group_id" doc:"Address group by which the rule has the object; null if it names the object itself."`
-	// Zone is where the traffic comes from that the rule is about; empty for everywhere.
+	// Zone is the rule's source zone; empty for any.
 	Zone string `json:"-"`
 }
 
@@ -152,7 +151,7 @@ type Problem struct {
 	Error  string `json:"error" doc:"Why it could not be asked."`
 }
 
-// Clients are the devices on the network.
+// Clients lists the devices on the network.
 type Clients struct {
 	Clients  []Client  `json:"clients" doc:"Those that match, by address."`
 	Matching int       `json:"matching" doc:"How many match, also those beyond the limit."`
@@ -163,11 +162,10 @@ type Clients struct {
 }
 
 const (
-	shown     = 500
-	shownMost = 5000
+	defaultLimit = 500
+	maxLimit     = 5000
 )
 
-// query says which clients are asked for.
 type query struct {
 	Search string `query:"search" doc:"Part of a name, address, MAC address, vendor or user; case does not matter."`
 	Zone   string `query:"zone" doc:"Only clients in this zone."`
@@ -180,7 +178,7 @@ func (q *query) Validate() error {
 	var c check.List
 	c.That(slices.Contains([]string{"", fromNeighbours, fromLeases, fromTunnels, fromRADIUS}, q.Source), "source", "must be neighbours, leases, tunnels or radius")
 	c.That(slices.Contains([]string{"", "online", "offline", "blocked"}, q.State), "state", "must be online, offline or blocked")
-	c.That(q.Limit == nil || *q.Limit >= 1 && *q.Limit <= shownMost, "limit", "must be between 1 and %d", shownMost)
+	c.That(q.Limit == nil || *q.Limit >= 1 && *q.Limit <= maxLimit, "limit", "must be between 1 and %d", maxLimit)
 	return c.Err()
 }
 
@@ -221,7 +219,7 @@ func (r *Room) one(ctx context.Context, id string) (Client, error) {
 	return Client{}, fault.New(fault.NotFound, "No source knows this client now. It may have left the network.")
 }
 
-// Ended says how many connections were ended.
+// Ended counts ended connections.
 type Ended struct {
 	Ended int `json:"ended" doc:"How many connections were removed from the table."`
 }
@@ -229,7 +227,7 @@ type Ended struct {
 // page is how many connections are read at once.
 const page = 1000
 
-// disconnect ends the connections of a client. One that ends by itself in the meantime is none of them.
+// disconnect ends the connections of a client. Connections that end by themselves in the meantime are not counted.
 func (r *Room) disconnect(ctx context.Context, id string) (Ended, error) {
 	client, err := r.one(ctx, id)
 	if err != nil {
@@ -247,14 +245,14 @@ func (r *Room) disconnect(ctx context.Context, id string) (Ended, error) {
 			}
 		}
 		if done.Ended > 0 {
-			failed = nil // something was done, which has to be told
+			failed = nil // something was done, which must be reported
 		}
 		return map[string]any{"addresses": addresses, "ended": done.Ended}, failed
 	})
 	return done, err
 }
 
-// end ends the connections that a query matches, page by page: what is new since the first page comes later in the order, or is left.
+// end ends the connections that match a query, page by page: those opened after the first page come later in the order, or are left.
 func (r *Room) end(ctx context.Context, q host.ConnectionQuery) (ended int, err error) {
 	for {
 		found, err := r.Host.Connections(ctx, q)

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// bench is the room on a machine in memory, with what other rooms would say.
+// bench is the room on a machine in memory, with test doubles for other rooms.
 type bench struct {
 	*kittest.Bench
 	leases       []clients.Lease
@@ -71,7 +71,7 @@ const (
 	badge  = "00:00:0c:00:00:04"
 )
 
-// fill has every source know something.
+// fill makes every source know something.
 func (b *bench) fill() (subnet, tunnel uuid.UUID) {
 	now := b.Clock.Now()
 	subnet, tunnel = uuid.New(), uuid.New()
@@ -125,7 +125,7 @@ func TestSourcesAreMerged(t *testing.T) {
 	if ago := b.Clock.Now().Sub(*c.LastSeen); ago < 10*time.Second || ago > 11*time.Second {
 		t.Errorf("seen %s ago", ago)
 	}
-	// A made-up address has no vendor, whatever its first bytes are. Its subnet is known, so that its address can be reserved.
+	// A random address has no vendor, whatever its first bytes are. Its subnet is known, so its address can be reserved.
 	if c := of[phone]; !c.RandomMAC || c.Vendor != "" || c.Online || c.SubnetID == nil || c.LeaseEnds != nil {
 		t.Errorf("%+v", c)
 	}
@@ -135,11 +135,11 @@ func TestSourcesAreMerged(t *testing.T) {
 	if c := of["10.9.0.2"]; c.Name != "Anna" || c.User != "anna" || c.Zone != "vpn" || *c.TunnelID != tunnel || *c.SentBytes != 5 || *c.ReceivedBytes != 7 || !slices.Equal(c.Networks, []string{"10.20.0.0/16"}) {
 		t.Errorf("%+v", c)
 	}
-	// Of two logins the newer counts. Where the device is, the log-in does not say.
+	// Of two logins the newer counts. The login does not say where the device is.
 	if c := of[badge]; c.User != "bob" || c.Zone != "" || !c.Online || !slices.Equal(c.Sources, []string{"radius"}) {
 		t.Errorf("%+v", c)
 	}
-	// What an operator called it counts more than what it calls itself.
+	// An operator's name counts more than the device's own.
 	b.reservations = []clients.Reservation{{ID: uuid.New(), MAC: laptop, Hostname: "desk"}}
 	var one clients.Client
 	b.Get(t, "/clients/"+laptop).Want(t, 200).Into(t, &one)
@@ -239,7 +239,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// What one source does not say leaves what the others do.
+// What one source does not report leaves what the others do.
 func TestASourceThatDoesNotAnswer(t *testing.T) {
 	b := start(t)
 	b.fill()

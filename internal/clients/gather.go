@@ -16,12 +16,12 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// onlineWithin is how long ago a client that is online may have been seen. The kernel asks an idle neighbour no more, so that a shorter time
-// would call devices gone that are only quiet.
+// onlineWithin is how recently an online client must have been seen. The kernel does not probe idle neighbours, so a shorter time would
+// make quiet devices look gone.
 const onlineWithin = 5 * time.Minute
 
-// told is what the sources say.
-type told struct {
+// gathered is what the sources report.
+type gathered struct {
 	zones        map[string]string // by interface
 	neighbours   []host.Neighbour
 	leases       []Lease
@@ -33,9 +33,9 @@ type told struct {
 	problems     []Problem
 }
 
-// ask asks all sources at once: one that does not answer delays the others no longer than it takes to give up on it. What cannot be asked
-// is a problem; what is stored must be there.
-func (r *Room) ask(ctx context.Context) (t told, err error) {
+// ask asks all sources concurrently: one that does not answer only delays the others until it times out. A failing source is reported as
+// a problem, but stored data is required.
+func (r *Room) ask(ctx context.Context) (t gathered, err error) {
 	zones, err := r.deps.Zones(ctx)
 	if err != nil {
 		return t, err
@@ -74,15 +74,16 @@ var words = map[string]string{
 	fromTunnels: "WireGuard cannot be asked about its peers.", fromRADIUS: "The log of RADIUS logins cannot be read.", fromTraffic: "The kernel's connection table cannot be read.",
 }
 
-// failed notes that a source could not be asked. Pages ask every few seconds, and the components say for themselves what is wrong with them.
-func (t *told) failed(log *slog.Logger, source string, err error) {
+// failed records that a source could not be asked. It only logs at debug level: pages ask every few seconds, and the components report
+// their own problems.
+func (t *gathered) failed(log *slog.Logger, source string, err error) {
 	if err != nil {
-		log.Debug("clients are not known from a source", "component", source, "err", err)
+		log.Debug("a source of clients cannot be asked", "component", source, "err", err)
 		t.problems = append(t.problems, Problem{Source: source, Error: words[source]})
 	}
 }
 
-// all is everyone whom some source knows.
+// all returns every client that some source knows.
 func (r *Room) all(ctx context.Context) (Clients, error) {
 	t, err := r.ask(ctx)
 	if err != nil {
@@ -107,8 +108,8 @@ func (r *Room) all(ctx context.Context) (Clients, error) {
 	return all, nil
 }
 
-// merge makes one client of what the sources say about the same device.
-func (t *told) merge(now time.Time) []Client {
+// merge makes one client of what the sources report about the same device.
+func (t *gathered) merge(now time.Time) []Client {
 	b := book{t: t, byID: map[string]*Client{}}
 	for _, n := range t.neighbours {
 		c := b.device(n.MAC)
@@ -140,9 +141,9 @@ func (t *told) merge(now time.Time) []Client {
 	return list
 }
 
-// book are the clients while they are put together.
+// book collects the clients while they are put together.
 type book struct {
-	t    *told
+	t    *gathered
 	byID map[string]*Client
 }
 
@@ -155,7 +156,7 @@ func (b *book) client(id string) *Client {
 	return c
 }
 
-// device is the client with a MAC address.
+// device returns the client with a MAC address.
 func (b *book) device(mac string) *Client {
 	c := b.client(mac)
 	c.MAC = mac
@@ -164,7 +165,7 @@ func (b *book) device(mac string) *Client {
 	return c
 }
 
-// at is the client that has an address; nil if there is none.
+// at returns the client that has an address; nil if there is none.
 func (b *book) at(a netip.Addr) *Client {
 	for _, c := range b.byID {
 		if slices.ContainsFunc(c.Addresses, func(x Address) bool { return x.ip == a }) {
@@ -180,7 +181,7 @@ func (b *book) address(c *Client, a netip.Addr, link string) {
 	}
 }
 
-// lease adds what the DHCP server knows. An expired lease is no address any more, but the device was there.
+// lease adds what the DHCP server knows. The address of an expired lease is no longer in use, but the device was there.
 func (b *book) lease(l Lease) {
 	mac, err := value.Parse[value.MAC](l.MAC)
 	if err != nil {
@@ -225,7 +226,7 @@ func (b *book) peer(p Peer) {
 	}
 }
 
-// login adds who uses a device. The equipment says where someone logged in: usually a MAC address, sometimes an IP address.
+// login adds the user of a device. The equipment reports where someone logged in: usually a MAC address, sometimes an IP address.
 func (b *book) login(l Login) {
 	var c *Client
 	if mac, err := value.Parse[value.MAC](l.Station); err == nil {
@@ -243,7 +244,7 @@ func (b *book) login(l Login) {
 	}
 }
 
-// complete works out what follows from all that is known.
+// complete derives the rest from what is known.
 func (b *book) complete(c *Client, now time.Time) {
 	slices.SortFunc(c.Addresses, func(x, y Address) int {
 		return cmp.Or(compareAddresses(x.ip, y.ip), cmp.Compare(x.Interface, y.Interface))
@@ -258,7 +259,7 @@ func (b *book) complete(c *Client, now time.Time) {
 		}
 	}
 	if !last.IsZero() {
-		last = last.UTC().Truncate(time.Second) // finer than the kernel tells it, it would change with every question
+		last = last.UTC().Truncate(time.Second) // with more precision it would change with every query
 		c.LastSeen, c.Online = &last, now.Sub(last) <= onlineWithin
 	}
 	for _, a := range c.Addresses {
@@ -291,7 +292,7 @@ func (c *Client) seen(link string, at time.Time) {
 	}
 }
 
-// ranks are the sources of names: what an operator typed counts more than what a device calls itself.
+// ranks orders the sources of names: what an operator typed counts more than what a device calls itself.
 var ranks = []string{"", "lease", "tunnel", "reservation"}
 
 func (c *Client) name(name, by string) {
@@ -300,7 +301,7 @@ func (c *Client) name(name, by string) {
 	}
 }
 
-// label is how people know it.
+// label returns the name for people.
 func (c *Client) label() string {
 	if c.Name == "" {
 		return c.ID
@@ -308,7 +309,7 @@ func (c *Client) label() string {
 	return c.Name + " (" + c.ID + ")"
 }
 
-// first is the address that it is known by; not valid if it has none.
+// first returns the main address of a client; invalid if it has none.
 func (c *Client) first() netip.Addr {
 	if len(c.Addresses) == 0 {
 		return netip.Addr{}
@@ -316,7 +317,7 @@ func (c *Client) first() netip.Addr {
 	return c.Addresses[0].ip
 }
 
-// compareAddresses puts IPv4 first, addresses of a link behind others, and none last.
+// compareAddresses sorts IPv4 first, link-local addresses last, and invalid ones behind them.
 func compareAddresses(a, b netip.Addr) int {
 	rank := func(a netip.Addr) int {
 		switch {
@@ -332,7 +333,8 @@ func compareAddresses(a, b netip.Addr) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Compare(b))
 }
 
-// addressesOf are the addresses that connections are counted for. One of a link is on every link, and no connection passes the gateway with it.
+// addressesOf returns the addresses whose connections are counted. Link-local ones are ambiguous, and no connection through the gateway
+// uses them.
 func addressesOf(list []Client) (all []netip.Addr) {
 	for i := range list {
 		for _, a := range list[i].Addresses {
@@ -344,7 +346,7 @@ func addressesOf(list []Client) (all []netip.Addr) {
 	return all
 }
 
-// count gives clients what their connections carry. What WireGuard says of a peer is more: it also counts connections that ended.
+// count adds the traffic of clients' connections. WireGuard's own counters are higher: they include connections that have ended.
 func count(list []Client, traffic host.Traffic) {
 	of := map[netip.Addr]host.AddressTraffic{}
 	for _, x := range traffic.List {
@@ -364,7 +366,7 @@ func count(list []Client, traffic host.Traffic) {
 	}
 }
 
-// vendors names who made the network cards. A machine without the list knows none.
+// vendors looks up the makers of the network cards. A machine without the list knows none.
 func (r *Room) vendors(list []Client) error {
 	var macs []string
 	for i := range list {
@@ -382,7 +384,7 @@ func (r *Room) vendors(list []Client) error {
 	return err
 }
 
-// matching are those that are asked for.
+// matching returns the clients that match a query.
 func (all Clients) matching(q query) Clients {
 	search := strings.ToLower(strings.TrimSpace(q.Search))
 	if mac, err := value.Parse[value.MAC](search); err == nil {
@@ -399,7 +401,7 @@ func (all Clients) matching(q query) Clients {
 	}
 	found := []Client{}
 	all.Matching = 0
-	limit := shown
+	limit := defaultLimit
 	if q.Limit != nil {
 		limit = *q.Limit
 	}
@@ -414,7 +416,7 @@ func (all Clients) matching(q query) Clients {
 	return all
 }
 
-// texts are what a client is found by.
+// texts lists what a client is found by.
 func (c *Client) texts() []string {
 	texts := append([]string{c.Name, c.MAC, c.Vendor, c.User}, c.Networks...)
 	for _, a := range c.Addresses {

@@ -155,6 +155,7 @@ type Identity struct {
 	Refused bool `json:"refused,omitempty"`
 }
 
+// Key is the master key, in transit to a node.
 type Key struct {
 	MasterKey string `json:"master_key"`
 }
@@ -246,6 +247,7 @@ func (r *Room) giveKey(c *httpd.Call, _ struct{}) (Key, error) {
 	return Key{hex.EncodeToString(r.Secrets.Key())}, nil
 }
 
+// Renewal requests a new certificate.
 type Renewal struct {
 	CSR string `json:"csr" required:"true" maxLength:"16384" doc:"Certificate request, in PEM form."`
 }

@@ -315,9 +315,9 @@ func TestOnlyThePrimaryAsksThat(t *testing.T) {
 	} {
 		before := of(x.asked)
 		for route, body := range map[string]string{"leave": "", "drain": `{"drain":true}`, "trigger-update": `{"version":"1.1.0"}`, "repair-replication": `{"force":true}`} {
-			status, said := x.asked.send(t, []tls.Certificate{x.by}, "POST /api/v1/agent/cluster/"+route, body, nil)
-			if status != 403 || !strings.Contains(said, "Only the primary that this node follows may ask for this.") {
-				t.Errorf("%s: %s answers %d %s", name, route, status, said)
+			status, output := x.asked.send(t, []tls.Certificate{x.by}, "POST /api/v1/agent/cluster/"+route, body, nil)
+			if status != 403 || !strings.Contains(output, "Only the primary that this node follows may ask for this.") {
+				t.Errorf("%s: %s answers %d %s", name, route, status, output)
 			}
 		}
 		if now := of(x.asked); now != before || len(done) > 0 {
@@ -325,8 +325,8 @@ func TestOnlyThePrimaryAsksThat(t *testing.T) {
 		}
 	}
 	// The primary may.
-	if status, said := standby.send(t, []tls.Certificate{primary.nodeCertificate(t)}, "POST /api/v1/agent/cluster/drain", `{"drain":true}`, nil); status != 200 || !slices.Equal(done, []string{"drain"}) {
-		t.Errorf("%d %s; done: %q", status, said, done)
+	if status, output := standby.send(t, []tls.Certificate{primary.nodeCertificate(t)}, "POST /api/v1/agent/cluster/drain", `{"drain":true}`, nil); status != 200 || !slices.Equal(done, []string{"drain"}) {
+		t.Errorf("%d %s; done: %q", status, output, done)
 	}
 }
 

@@ -57,6 +57,7 @@ type State struct {
 	SyncedAt *time.Time
 }
 
+// Load reads the state of this node.
 func Load(ctx context.Context, q db.Querier) (State, error) {
 	rows, err := q.Query(ctx, `SELECT role, epoch, primary_id, primary_name, slot, changed_at, synced_at FROM ha_state`)
 	if err != nil {
@@ -101,6 +102,7 @@ type Deps struct {
 	Management func(primary string) (address string)
 }
 
+// Room manages the cluster.
 type Room struct {
 	*kit.Kit
 	deps Deps
@@ -113,7 +115,7 @@ type Room struct {
 	identity atomic.Pointer[identity] // nil while the node is in no cluster
 	changed  chan struct{}            // notified when the identity has changed
 	port     atomic.Int64             // the agent listener's
-	heard    heard
+	answers  peerAnswers
 	joins    atomic.Pointer[string] // the step in progress while the node joins a cluster
 	follows  sync.Mutex             // held while following another node
 	admits   sync.Mutex             // held while the database's settings are changed
@@ -164,7 +166,7 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 		return nil, fmt.Errorf("the secret of join tokens: %w", err)
 	}
 	if err := r.loadIdentity(); err != nil {
-		k.Log.Error("this node cannot prove to others who it is", "err", err)
+		k.Log.Error("this node's certificate cannot be used", "err", err)
 	}
 	return r, nil
 }
@@ -183,7 +185,7 @@ func (r *Room) Mount() {
 	r.mountDifferences()
 }
 
-// Run watches the other nodes until the context ends. It first resumes replication that a killed sync has stopped.
+// Run watches the other nodes until the context ends, and resumes replication that an interrupted sync has stopped.
 func (r *Room) Run(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	for looked := false; ; {
@@ -201,7 +203,7 @@ func (r *Room) Run(ctx context.Context) {
 				case err != nil && !db.Away(err):
 					r.Log.Warn("cannot tell whether replication has stopped", "err", err)
 				case healed:
-					r.Log.Warn("replication stood still because a sync was interrupted, and goes on")
+					r.Log.Warn("replication had stopped because a sync was interrupted, and was resumed")
 				}
 			}
 			if s.Role != Single || r.identity.Load() != nil {

@@ -12,7 +12,7 @@ import (
 func TestNodesAreWatched(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, cluster.Check)
-	tell := func(health string, nodes ...cluster.NodeStatus) {
+	expect := func(health string, nodes ...cluster.NodeStatus) {
 		w.Answers["/cluster/status"] = cluster.ClusterStatus{Health: health, Peers: nodes}
 	}
 	healthy := func(id string) cluster.NodeStatus {
@@ -28,20 +28,20 @@ func TestNodesAreWatched(t *testing.T) {
 	still, drift, lost, refused := healthy("still"), healthy("drift"), healthy("lost"), healthy("refused")
 	still.Streaming, drift.Drift, lost.SlotLost = false, []string{"ntp_pools", "dns_zones"}, true
 	refused.Repair = &cluster.Repairing{State: "failed", Error: replica.ErrTooMuch.Message}
-	tell("degraded", behind("1", 59*time.Second), behind("2", time.Minute), behind("3", 10*time.Minute), away, expected, still, drift, lost, refused)
+	expect("degraded", behind("1", 59*time.Second), behind("2", time.Minute), behind("3", 10*time.Minute), away, expected, still, drift, lost, refused)
 	w.Want(t, "node.offline critical away", "replication.drift error drift", "replication.drift error refused", "replication.lag error 3", "replication.lag warning 2", "replication.slot_lost error lost")
 	// A standby that does not follow falls behind all the time.
 	w.Clock.Move(time.Minute)
 	w.Want(t, "node.offline critical away", "replication.drift error drift", "replication.drift error refused", "replication.lag error 3", "replication.lag warning 2", "replication.lag warning still", "replication.slot_lost error lost")
-	tell("degraded", healthy("still"), away)
+	expect("degraded", healthy("still"), away)
 	w.Want(t, "node.offline critical away")
-	tell("split-brain")
+	expect("split-brain")
 	w.Want(t, "cluster.split_brain critical")
-	tell("OK")
+	expect("OK")
 	w.Want(t)
 
 	// Each alarm was raised once and cleared once.
-	told := map[string]int{}
+	raised := map[string]int{}
 	rows, err := w.DB.Query(t.Context(), "SELECT kind || ' ' || key || CASE WHEN resolves IS NULL THEN '' ELSE ' is over' END FROM alarm_events")
 	if err != nil {
 		t.Fatal(err)
@@ -52,11 +52,11 @@ func TestNodesAreWatched(t *testing.T) {
 		if err := rows.Scan(&what); err != nil {
 			t.Fatal(err)
 		}
-		told[what]++
+		raised[what]++
 	}
 	for _, what := range []string{"node.offline away", "replication.drift drift", "replication.drift refused", "replication.lag 2", "replication.lag still", "replication.slot_lost lost", "cluster.split_brain "} {
-		if told[what] != 1 || told[what+" is over"] != 1 {
-			t.Errorf("%s: told %d times, over %d times", what, told[what], told[what+" is over"])
+		if raised[what] != 1 || raised[what+" is over"] != 1 {
+			t.Errorf("%s: raised %d times, over %d times", what, raised[what], raised[what+" is over"])
 		}
 	}
 }

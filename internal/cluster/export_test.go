@@ -18,9 +18,9 @@ func (r *Room) Beat(ctx context.Context) error {
 }
 
 // Judge returns the decision of a node, and which node it is about.
-func Judge(mine State, me string, heard []Identity) (do, whom string) {
-	v := judge(mine, me, heard)
-	return v.do, v.whom.ID
+func Judge(mine State, me string, reports []Identity) (do, node string) {
+	v := judge(mine, me, reports)
+	return v.do, v.node.ID
 }
 
 // Expires identifies the node's certificate.

@@ -85,7 +85,7 @@ func (r *Room) forward(c *httpd.Call, refusal error) (done bool, err error) {
 	c.Unhurried()
 	answer := make(chan relayed, 1)
 	client := r.lineTo(i, primary)
-	if c.IsAnew() {
+	if c.NeedsNewConnection() {
 		client = r.once(i, primary)
 	}
 	go func() { answer <- relay(client, req) }()
@@ -102,7 +102,7 @@ func (r *Room) forward(c *httpd.Call, refusal error) (done bool, err error) {
 	}
 	if id, err := uuid.Parse(a.Header.Get(httpd.DoneHeader)); err == nil {
 		if _, err := r.arrived(c, id, visibleWithin); err != nil {
-			r.Log.Warn("a change that the primary has made is not seen here yet", "err", err)
+			r.Log.Warn("a change made by the primary has not arrived here yet", "err", err)
 		}
 		r.DB.Forget() // it may have ended a session
 	}

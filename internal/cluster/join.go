@@ -113,12 +113,12 @@ func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, err
 		return Certified{}, err
 	}
 	token, _ := in.Body.JoinToken.Fresh()
-	says, err := r.verifyToken(token)
+	claimed, err := r.verifyToken(token)
 	if err != nil {
 		return Certified{}, err // and the attempt counts
 	}
 	attempt.Withdraw()
-	csr, err := readRequest(in.Body.CSR, says.FQDN.String())
+	csr, err := readRequest(in.Body.CSR, claimed.FQDN.String())
 	if err != nil {
 		return Certified{}, err
 	}
@@ -138,10 +138,10 @@ func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, err
 			return Certified{}, fault.New(fault.Conflict, "The node reached this one at %s, a virtual address that can move to another node. Make %s resolve to an address that stays with this node, and join again with the same token.", here, r.node().Name)
 		}
 	}
-	fqdn, id, now := says.FQDN.String(), csr.Subject.CommonName, r.Clock.Now()
+	fqdn, id, now := claimed.FQDN.String(), csr.Subject.CommonName, r.Clock.Now()
 	var out Certified
 	err = r.store(c, func(tx *db.Tx) error {
-		issued, err := r.spend(c, tx, says, csr)
+		issued, err := r.spend(c, tx, claimed, csr)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, err
 			}
 			out.Certificate, out.ExpiresAt = issued, again.NotAfter
 		}
-		tx.Queue(`UPDATE ha_join_tokens SET certificate = $2 WHERE id = $1`, says.ID, out.Certificate)
+		tx.Queue(`UPDATE ha_join_tokens SET certificate = $2 WHERE id = $1`, claimed.ID, out.Certificate)
 		return r.Audit.WriteAs(c, tx, fqdn, "cluster.certificate.issue", fqdn, map[string]any{"id": id, "remote_ip": from, "expires_at": out.ExpiresAt, "again": issued != ""})
 	})
 	return out, err
@@ -199,44 +199,44 @@ func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) 
 	ctx = db.Bulk(actor.With(ctx, actor.System("setup")))
 	step := func(name string) { r.joins.Store(&name) }
 	defer r.joins.Store(nil)
-	says, _, _, err := readToken(w.Token)
+	claimed, _, _, err := readToken(w.Token)
 	if err != nil {
 		return fault.Field("join_token", "must be a join token as the primary has made it")
 	}
 	pin := strings.ToLower(strings.ReplaceAll(w.Fingerprint, ":", ""))
-	if pin != "" && pin != says.CA {
-		return fault.Field("ca_fingerprint", "must be that of the cluster which the token is of: the token has %s", says.CA)
+	if pin != "" && pin != claimed.CA {
+		return fault.Field("ca_fingerprint", "must be that of the cluster which the token is of: the token has %s", claimed.CA)
 	}
 	s, err := Load(ctx, r.DB)
 	if err != nil {
 		return err
 	}
-	primary, begun, err := r.begun(ctx, says)
+	primary, begun, err := r.begun(ctx, claimed)
 	switch {
 	case err != nil:
 		return err
 	case s.Role == Standby && begun:
-		return named(says.FQDN.String()) // only this is left
+		return named(claimed.FQDN.String()) // only this is left
 	case s.Role != Single:
 		return refuse(s, "a node without a cluster")
 	}
-	if err := named(says.FQDN.String()); err != nil {
+	if err := named(claimed.FQDN.String()); err != nil {
 		return err
 	}
 	if !begun {
-		if !r.Clock.Now().Before(time.Unix(says.Expires, 0)) {
+		if !r.Clock.Now().Before(time.Unix(claimed.Expires, 0)) {
 			return fault.Field("join_token", "has expired: make another one on the primary")
 		}
 		step("certificate")
-		key, err := r.joiningKey(says)
+		key, err := r.joiningKey(claimed)
 		if err != nil {
 			return err
 		}
-		out, err := r.requestCertificate(ctx, w, says, key)
+		out, err := r.requestCertificate(ctx, w, claimed, key)
 		if err != nil {
 			return err
 		}
-		if primary, err = r.acquaint(ctx, out, says, key); err != nil {
+		if primary, err = r.acquaint(ctx, out, claimed, key); err != nil {
 			return err
 		}
 	}
@@ -261,9 +261,9 @@ func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) 
 }
 
 // begun reports whether this node already has a certificate from an unfinished join, and from which node.
-func (r *Room) begun(ctx context.Context, says claims) (primary Member, begun bool, err error) {
+func (r *Room) begun(ctx context.Context, claimed claims) (primary Member, begun bool, err error) {
 	i := r.identity.Load()
-	if i == nil || fingerprint(i.ca) != says.CA || i.own.Leaf.DNSNames[0] != says.FQDN.String() || i.own.Leaf.NotBefore.Add(backdate+tokenLasts).Unix() < says.Expires {
+	if i == nil || fingerprint(i.ca) != claimed.CA || i.own.Leaf.DNSNames[0] != claimed.FQDN.String() || i.own.Leaf.NotBefore.Add(backdate+tokenLasts).Unix() < claimed.Expires {
 		return Member{}, false, nil // or it belongs to an earlier token
 	}
 	peers, err := r.Peers(ctx, r.DB)
@@ -275,10 +275,10 @@ func (r *Room) begun(ctx context.Context, says claims) (primary Member, begun bo
 
 // joiningKey returns the key to join with: that of the last attempt with the same token, because the cluster may have issued its
 // certificate.
-func (r *Room) joiningKey(says claims) (crypto.Signer, error) {
+func (r *Room) joiningKey(claimed claims) (crypto.Signer, error) {
 	kept := r.file(joiningFile)
 	if b, err := os.ReadFile(kept); err == nil {
-		if block, _ := pem.Decode(b); block != nil && block.Headers["Token"] == says.ID.String() {
+		if block, _ := pem.Decode(b); block != nil && block.Headers["Token"] == claimed.ID.String() {
 			if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
 				return key.(crypto.Signer), nil
 			}
@@ -292,13 +292,13 @@ func (r *Room) joiningKey(says claims) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, secret.Save(kept, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"Token": says.ID.String()}, Bytes: der}))
+	return key, secret.Save(kept, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"Token": claimed.ID.String()}, Bytes: der}))
 }
 
 // requestCertificate asks the cluster for a certificate. Before anything is sent, it checks that the server has a certificate of the
 // authority in the token; no other authority is trusted.
-func (r *Room) requestCertificate(ctx context.Context, w Wish, says claims, key crypto.Signer) (out Certified, err error) {
-	csr, err := request(r.node().ID, says.FQDN.String(), key)
+func (r *Room) requestCertificate(ctx context.Context, w Wish, claimed claims, key crypto.Signer) (out Certified, err error) {
+	csr, err := request(r.node().ID, claimed.FQDN.String(), key)
 	if err != nil {
 		return out, err
 	}
@@ -311,7 +311,7 @@ func (r *Room) requestCertificate(ctx context.Context, w Wish, says claims, key 
 	client := &http.Client{CheckRedirect: noRedirect, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: JoinName, NextProtos: []string{"http/1.1"}, Time: r.Clock.Now,
 		InsecureSkipVerify: true, // the next function verifies instead
-		VerifyConnection:   func(s tls.ConnectionState) error { return pinned(s.PeerCertificates, says.CA, r.Clock.Now()) },
+		VerifyConnection:   func(s tls.ConnectionState) error { return pinned(s.PeerCertificates, claimed.CA, r.Clock.Now()) },
 	}}}
 	to := (&url.URL{Scheme: "https", Host: address, Path: httpd.Prefix + "/cluster/certificates"}).String()
 	out, err = send[Certified](ctx, client, http.MethodPost, to, map[string]any{"join_token": w.Token, "csr": csr, "api_port": r.agentPort()})
@@ -355,7 +355,7 @@ func reason(err error) string {
 }
 
 // acquaint stores the certificate, and adds the primary to this node's list so that it is admitted.
-func (r *Room) acquaint(ctx context.Context, out Certified, says claims, key crypto.Signer) (Member, error) {
+func (r *Room) acquaint(ctx context.Context, out Certified, claimed claims, key crypto.Signer) (Member, error) {
 	certificate, err := parseCertificate([]byte(out.Certificate))
 	if err != nil {
 		return Member{}, err
@@ -364,7 +364,7 @@ func (r *Room) acquaint(ctx context.Context, out Certified, says claims, key cry
 	if err != nil {
 		return Member{}, err
 	}
-	if fingerprint(ca) != says.CA {
+	if fingerprint(ca) != claimed.CA {
 		return Member{}, errOtherCluster
 	}
 	if err := issuedBy(ca, certificate, key, r.node().ID); err != nil {
@@ -383,7 +383,7 @@ func (r *Room) acquaint(ctx context.Context, out Certified, says claims, key cry
 		tx.Queue(`DELETE FROM ha_nodes`)
 		tx.Queue(`INSERT INTO ha_nodes (id, created_at, updated_at, fqdn, public_ip, internal_ip, api_url, status) VALUES ($1, $2, $3, $4, $5, $5, $6, $7)`,
 			primary.ID, primary.CreatedAt, r.Clock.Now(), primary.FQDN, primary.PublicIP, primary.APIURL, Unknown)
-		return r.Audit.Write(ctx, tx, "cluster.join", says.FQDN.String(), map[string]any{"primary": primary.FQDN})
+		return r.Audit.Write(ctx, tx, "cluster.join", claimed.FQDN.String(), map[string]any{"primary": primary.FQDN})
 	}); err != nil {
 		return Member{}, err
 	}
@@ -417,7 +417,7 @@ func (r *Room) enrol(ctx context.Context, primary Member) error {
 		if _, err = Ask[Primacy](ctx, r, primary, http.MethodPost, registerPath, Registration{InternalIP: own, MgmtIP: own, APIPort: r.agentPort(), Version: r.Version}); err == nil {
 			return nil
 		}
-		r.Log.Warn("this node could not register at the primary", "primary", primary.FQDN, "try", n+1, "err", err)
+		r.Log.Warn("this node could not register with the primary", "primary", primary.FQDN, "try", n+1, "err", err)
 	}
 	return fmt.Errorf("registering at the primary: %w", err)
 }

@@ -25,7 +25,8 @@ const (
 	Pending Status = "pending"
 	// Joining has its certificate, but has not registered.
 	Joining Status = "joining"
-	Online  Status = "online"
+	// Online answers heartbeats.
+	Online Status = "online"
 	// Offline has missed three heartbeats.
 	Offline Status = "offline"
 	// Leaving is being removed.
@@ -167,7 +168,7 @@ func (r *Room) writeNodeFile(ctx context.Context, members []Member) {
 		return
 	}
 	if err := r.Host.Install(host.NodeFile, []byte(text)); err != nil {
-		r.Log.Warn("the file that says what this node is was not written", "err", err)
+		r.Log.Warn("the file that describes this node was not written", "err", err)
 	}
 }
 

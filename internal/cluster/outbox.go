@@ -164,13 +164,13 @@ func (r *Room) takeOver(ctx context.Context, tx *db.Tx) error {
 // Deliver sends the primary what it does not have from this node, until the context ends.
 func (r *Room) Deliver(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
-	told := ""
+	lastFailure := ""
 	for {
 		if err := r.deliver(ctx); err == nil {
-			told = ""
-		} else if text := err.Error(); text != told && ctx.Err() == nil {
-			told = text
-			r.Log.Warn("the primary was not told what it does not know of this node", "err", err)
+			lastFailure = ""
+		} else if text := err.Error(); text != lastFailure && ctx.Err() == nil {
+			lastFailure = text
+			r.Log.Warn("delivering to the primary failed", "err", err)
 		}
 		select {
 		case <-ctx.Done():

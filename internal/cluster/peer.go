@@ -102,13 +102,13 @@ func send[T any](ctx context.Context, client *http.Client, method, to string, in
 		return out, err
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	content, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	if err != nil {
 		return out, err
 	}
-	out, refused, err := httpd.Open[T](said)
+	out, refused, err := httpd.Open[T](content)
 	if err != nil {
-		return out, fmt.Errorf("the answer (%s) is none of a gateway: %w", res.Status, err)
+		return out, fmt.Errorf("the answer (%s) is not from a gateway: %w", res.Status, err)
 	}
 	if refused != nil {
 		kind, ok := fault.KindOf(refused.Code)

@@ -309,7 +309,7 @@ func (n *actorNode) start() {
 	ok(n.t, err)
 	cmd.Stderr = os.Stderr
 	ok(n.t, cmd.Start())
-	lines, said := bufio.NewScanner(out), ""
+	lines, output := bufio.NewScanner(out), ""
 	for lines.Scan() {
 		var api, agents, join string
 		if k, _ := fmt.Sscanf(lines.Text(), "READY %s %s %s", &api, &agents, &join); k == 3 {
@@ -320,11 +320,11 @@ func (n *actorNode) start() {
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			return
 		}
-		said += lines.Text() + "\n"
+		output += lines.Text() + "\n"
 	}
 	_ = cmd.Wait()
-	if n.t.Context().Err() == nil && strings.Contains(said, "FAIL") {
-		n.t.Errorf("%s: %s", n.Name, said)
+	if n.t.Context().Err() == nil && strings.Contains(output, "FAIL") {
+		n.t.Errorf("%s: %s", n.Name, output)
 	}
 }
 
@@ -529,10 +529,10 @@ func (c *cast) run(t *testing.T, seed uint64) {
 		if t.Failed() {
 			t.Logf("%s", strings.Join(steps, "\n"))
 			for _, n := range c.nodes {
-				said, _ := os.ReadFile(filepath.Join(n.Dir, "log"))
+				output, _ := os.ReadFile(filepath.Join(n.Dir, "log"))
 				s, err := cluster.Load(context.Background(), n.db)
 				sub, looked := replica.Look(context.Background(), n.db)
-				t.Logf("%s: %+v %v %+v %v, alive %t\n%s", n.Name, s, err, sub, looked, n.alive(), said[max(0, len(said)-3000):])
+				t.Logf("%s: %+v %v %+v %v, alive %t\n%s", n.Name, s, err, sub, looked, n.alive(), output[max(0, len(output)-3000):])
 			}
 		}
 	}()

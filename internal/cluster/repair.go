@@ -80,7 +80,7 @@ func (r *Room) note(s repairs) {
 		err = secret.Save(r.file(repairFile), b)
 	}
 	if err != nil {
-		r.Log.Warn("how the repair goes was not written down", "err", err)
+		r.Log.Warn("the progress of the repair was not stored", "err", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *Room) repairing() (Repairing, error) {
 // if still needed. A requested repair belongs to another program, and continues.
 func (r *Room) endInterrupted() {
 	last, err := r.noted()
-	if _, wished := Job.Wish(r.Host); err != nil || wished == nil || last.State != "running" {
+	if _, noWish := Job.Wish(r.Host); err != nil || noWish == nil || last.State != "running" {
 		return
 	}
 	last.State, last.Error, last.EndedAt = "failed", "It was interrupted.", new(r.Clock.Now())
@@ -271,7 +271,7 @@ func (r *Room) follow(ctx context.Context, primary Member, err error, now Repair
 	state.State, state.EndedAt = "succeeded", new(r.Clock.Now())
 	if state.Tables = result.Tables; err != nil {
 		state.State, state.Error = "failed", fault.From(err).Message
-		r.Log.Warn("this node could not be made the same as the primary", "primary", primary.FQDN, "err", err)
+		r.Log.Warn("this node could not be synchronised with the primary", "primary", primary.FQDN, "err", err)
 	}
 	r.note(state)
 	return state.Repairing, err

@@ -37,17 +37,17 @@ func (r *Room) slots(ctx context.Context) ([]replica.Slot, error) {
 		return nil, err
 	}
 	now := r.Clock.Now()
-	r.heard.mu.Lock()
-	defer r.heard.mu.Unlock()
-	was := r.heard.troubles.marks
-	r.heard.troubles.marks = map[string]mark{}
+	r.answers.mu.Lock()
+	defer r.answers.mu.Unlock()
+	was := r.answers.troubles.marks
+	r.answers.troubles.marks = map[string]mark{}
 	for i, s := range slots {
 		m, known := was[s.Name]
 		if !known || s.Position-s.Behind >= m.position {
 			m = mark{s.Position, now}
 		}
 		slots[i].Late = now.Sub(m.at).Seconds()
-		r.heard.troubles.marks[s.Name] = m
+		r.answers.troubles.marks[s.Name] = m
 	}
 	return slots, nil
 }
@@ -65,7 +65,7 @@ func (r *Room) heal(ctx context.Context, s State) {
 		return
 	}
 	why := r.look(sub)
-	primary := r.heard.last(s.PrimaryID)
+	primary := r.answers.last(s.PrimaryID)
 	if primary.err != nil || primary.Role != Primary || primary.Epoch != s.Epoch {
 		return
 	}
@@ -105,9 +105,9 @@ func (r *Room) heal(ctx context.Context, s State) {
 // look returns what has been wrong with this node's replication for too long.
 func (r *Room) look(sub replica.Subscription) (why string) {
 	now := r.Clock.Now()
-	r.heard.mu.Lock()
-	defer r.heard.mu.Unlock()
-	t := &r.heard.troubles
+	r.answers.mu.Lock()
+	defer r.answers.mu.Unlock()
+	t := &r.answers.troubles
 	if sub.Worker || t.streamed.IsZero() {
 		t.streamed = now
 	}
@@ -130,18 +130,18 @@ func (r *Room) look(sub replica.Subscription) (why string) {
 // compare checks, in the background, a standby that differs from its primary, because the difference may be a change in transit. It also
 // drops slots at the primary that a killed sync has left behind.
 func (r *Room) compare(ctx context.Context, s State, primary Member, differs bool) {
-	r.heard.mu.Lock()
-	busy := r.heard.troubles.looking
-	r.heard.troubles.looking = true
-	r.heard.mu.Unlock()
+	r.answers.mu.Lock()
+	busy := r.answers.troubles.looking
+	r.answers.troubles.looking = true
+	r.answers.mu.Unlock()
 	if busy {
 		return
 	}
 	go func() {
 		defer func() {
-			r.heard.mu.Lock()
-			r.heard.troubles.looking = false
-			r.heard.mu.Unlock()
+			r.answers.mu.Lock()
+			r.answers.troubles.looking = false
+			r.answers.mu.Unlock()
 		}()
 		conninfo, err := r.deps.Database(primary)
 		if err != nil {
@@ -165,6 +165,6 @@ func (r *Room) resync(ctx context.Context, s State, primary Member, why string) 
 	if s.SyncedAt != nil && !r.past(*s.SyncedAt, r.deps.Pace.Resync) || r.refused() { // until a person has decided
 		return
 	}
-	r.Log.Warn("this node is made the same as the primary again", "primary", primary.FQDN, "why", why)
+	r.Log.Warn("synchronising this node with the primary", "primary", primary.FQDN, "why", why)
 	r.followSoon(ctx, primary.ID)
 }

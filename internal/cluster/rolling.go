@@ -319,7 +319,7 @@ func (r *Room) rollOn(ctx context.Context) (more bool) {
 	u, err := r.rollingUpdate()
 	switch {
 	case err != nil:
-		r.Log.Error("it is not known how far the update of the nodes has come", "err", err)
+		r.Log.Error("the progress of the rolling update cannot be read", "err", err)
 		return false
 	case u.Phase == Idle || u.Phase == UpdateFailed && !u.Drained:
 		return false
@@ -352,17 +352,17 @@ func (r *Room) rollOn(ctx context.Context) (more bool) {
 		r.Log.Error("the update of the nodes has stopped", "node", u.Node, "phase", was, "err", final)
 		r.keepRolling(u)
 		if err := r.Audit.Record(ctx, "cluster.rolling-update.error", u.Node, u.RollingUpdate); err != nil {
-			r.Log.Warn("that the update has stopped is not in the audit log", "err", err)
+			r.Log.Warn("the audit log has no entry about the stopped update", "err", err)
 		}
 	case err != nil:
-		r.Log.Debug("a node that is updated is not there yet", "node", u.Node, "phase", u.Phase, "err", err)
+		r.Log.Debug("waiting for the node that is being updated", "node", u.Node, "phase", u.Phase, "err", err)
 	}
 	return true
 }
 
 func (r *Room) keepRolling(u rolling) {
 	if err := r.saveRolling(u); err != nil {
-		r.Log.Error("how far the update of the nodes has come was not written down", "err", err)
+		r.Log.Error("the progress of the rolling update was not stored", "err", err)
 	}
 }
 
@@ -528,15 +528,15 @@ func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 	if is.Version != u.To || is.State == job.Running {
 		return fmt.Errorf("it runs version %s", is.Version)
 	}
-	said, err := r.askIdentity(ctx, m)
+	answer, err := r.askIdentity(ctx, m)
 	if err != nil {
 		return err
 	}
-	if said.Role != Standby || !said.Streaming {
+	if answer.Role != Standby || !answer.Streaming {
 		return errors.New("it has the new version, and does not follow the primary")
 	}
 	for _, name := range u.Live {
-		if said.Components[name] != string(apply.Live) {
+		if answer.Components[name] != string(apply.Live) {
 			return fmt.Errorf("it has the new version, and %s is no longer live", name)
 		}
 	}
@@ -624,7 +624,7 @@ func (r *Room) endRolling(ctx context.Context, u *rolling) error {
 			}
 		}
 		if err != nil {
-			r.Log.Warn("a standby was not asked to compare all it has with the new version", "node", m.FQDN, "err", err)
+			r.Log.Warn("a standby was not asked to compare everything with the primary", "node", m.FQDN, "err", err)
 		}
 	}
 	if err := failpoint.Hit("rolling.compared"); err != nil {

@@ -39,7 +39,7 @@ type NodeStatus struct {
 	Local      bool       `json:"local" doc:"Whether it is this node."`
 	Role       Role       `json:"role" enum:"single,primary,stepping-down,standby,fenced" doc:"Its role. fenced: a former primary that accepts no changes."`
 	Status     Status     `json:"status" enum:"pending,joining,online,offline,leaving,unknown" doc:"Whether it answers."`
-	Version    string     `json:"version" doc:"Version that it runs; empty until it has said so."`
+	Version    string     `json:"version" doc:"Version that it runs; empty until it has answer so."`
 	ConfigHash string     `json:"config_hash" doc:"Hash of what all nodes share. Nodes of the same version have the same."`
 	Epoch      int64      `json:"epoch" doc:"Counts the changes of the primary. Of two primaries the one with the newer epoch is right."`
 	Streaming  bool       `json:"streaming" doc:"Whether it follows the primary at the moment."`
@@ -79,29 +79,29 @@ func (r *Room) compared(drift func(id string, tables []string)) func(context.Con
 		var mine, theirs replica.Hash
 		var last Identity
 		for {
-			said, err := r.askIdentity(until, m)
+			answer, err := r.askIdentity(until, m)
 			if err != nil && last.ID != "" {
 				return last, nil
 			}
-			if err != nil || said.Version != r.Version || said.Hashes == nil {
-				return said, err
+			if err != nil || answer.Version != r.Version || answer.Hashes == nil {
+				return answer, err
 			}
 			here, err := r.rehash(until)
 			if err != nil {
-				return said, nil //nolint:nilerr // this node cannot compare, but the other one has answered
+				return answer, nil //nolint:nilerr // this node cannot compare, but the other one has answered
 			}
-			differ := here.Differ(said.Hashes)
+			differ := here.Differ(answer.Hashes)
 			if len(differ) == 0 {
-				return said, nil
+				return answer, nil
 			}
-			if mine != nil && len(mine.Differ(here)) == 0 && len(theirs.Differ(said.Hashes)) == 0 {
+			if mine != nil && len(mine.Differ(here)) == 0 && len(theirs.Differ(answer.Hashes)) == 0 {
 				drift(m.ID, differ)
-				return said, nil
+				return answer, nil
 			}
-			mine, theirs, last = here, said.Hashes, said
+			mine, theirs, last = here, answer.Hashes, answer
 			select {
 			case <-until.Done():
-				return said, nil
+				return answer, nil
 			case <-time.After(lookAgain):
 			}
 		}
@@ -155,7 +155,7 @@ func (r *Room) status(ctx context.Context, silent map[string]error, compare bool
 	}
 	slots := me.Slots
 	if mine.Role == Standby {
-		slots = r.heard.last(mine.PrimaryID).Slots
+		slots = r.answers.last(mine.PrimaryID).Slots
 	}
 	out := ClusterStatus{LocalID: r.node().ID, Peers: []NodeStatus{}, UpdatedAt: r.Clock.Now(), Problems: []string{}}
 	out.LocalNode = NodeStatus{ID: me.ID, FQDN: me.FQDN, Local: true, Role: me.Role, Status: Online, Version: me.Version, ConfigHash: me.ConfigHash, HoldsVIP: me.HoldsVIP, Drift: []string{}, Differ: []string{}}
@@ -170,12 +170,12 @@ func (r *Room) status(ctx context.Context, silent map[string]error, compare bool
 			continue
 		}
 		n.Drift = append(n.Drift, drift[m.ID]...)
-		if said := r.heard.last(m.ID); said.err == nil {
-			n.Differ = differ(me.Settings, said.Settings)
+		if answer := r.answers.last(m.ID); answer.err == nil {
+			n.Differ = differ(me.Settings, answer.Settings)
 		}
 		out.Peers = append(out.Peers, n)
 	}
-	out.judge(mine, append(answers, asked{Member: Member{ID: me.ID, FQDN: me.FQDN}, said: me}))
+	out.judge(mine, append(answers, asked{Member: Member{ID: me.ID, FQDN: me.FQDN}, answer: me}))
 	return out, nil
 }
 
@@ -189,7 +189,7 @@ func (r *Room) unjudged() ClusterStatus {
 	if r.identity.Load() != nil {
 		out.Mode, out.LocalNode.Role = "cluster", cmp.Or(r.Role(), Standby)
 	}
-	for _, x := range r.heard.all() {
+	for _, x := range r.answers.all() {
 		if x.ID == "" {
 			continue
 		}
@@ -217,7 +217,7 @@ func (r *Room) view(mine State, m Member) NodeStatus {
 		n.Role, n.Epoch, n.Status, n.SyncedAt = mine.Role, mine.Epoch, Online, mine.SyncedAt
 		return n
 	}
-	x := r.heard.last(m.ID)
+	x := r.answers.last(m.ID)
 	if x.ID != "" {
 		n.Role, n.Epoch, n.SyncedAt, n.SeenAt, n.Repair = x.Role, x.Epoch, x.SyncedAt, &x.at, x.Repair.some()
 	}
@@ -268,12 +268,12 @@ func (s *ClusterStatus) judge(mine State, answers []asked) {
 		if a.Expected() || a.err != nil {
 			continue
 		}
-		split = split || a.said.Split
-		if a.said.Role == Primary {
-			primaries[a.said.Epoch]++
-			split = split || primaries[a.said.Epoch] > 1
+		split = split || a.answer.Split
+		if a.answer.Role == Primary {
+			primaries[a.answer.Epoch]++
+			split = split || primaries[a.answer.Epoch] > 1
 		}
-		if a.said.Refused {
+		if a.answer.Refused {
 			problem(a.FQDN + " is not synchronised with the primary, because it would lose more than half of its data. Check that the primary is the right one, then repair the node with force.")
 		}
 	}
@@ -405,7 +405,7 @@ const forcedWithin = time.Second
 
 // patience returns how long a node may take to answer during a promotion.
 func (r *Room) patience(id string, force bool) time.Duration {
-	if force && r.heard.last(id).err != nil {
+	if force && r.answers.last(id).err != nil {
 		return forcedWithin
 	}
 	return askWithin
@@ -441,8 +441,8 @@ func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStat
 		if a.Expected() {
 			continue
 		}
-		p.Newest = max(p.Newest, a.said.Epoch)
-		switch a.said.Role {
+		p.Newest = max(p.Newest, a.answer.Epoch)
+		switch a.answer.Role {
 		case Primary, SteppingDown:
 			primary = &answers[i].Member
 		case Standby:
@@ -478,14 +478,14 @@ func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStat
 
 // behind refuses to promote this node while another standby has more of the primary's changes.
 func (r *Room) behind(ctx context.Context, s State, other asked) error {
-	if other.said.Epoch < s.Epoch || s.split() {
+	if other.answer.Epoch < s.Epoch || s.split() {
 		return nil
 	}
 	var has bool
-	if err := r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM audit_entries WHERE id = $1)", other.said.Newest).Scan(&has); err != nil {
+	if err := r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM audit_entries WHERE id = $1)", other.answer.Newest).Scan(&has); err != nil {
 		return err
 	}
-	if has || other.said.Newest == uuid.Nil {
+	if has || other.answer.Newest == uuid.Nil {
 		return nil
 	}
 	return fault.New(fault.Conflict, "%s has changes from the primary that this node does not have. Promote that node instead.", other.FQDN)
@@ -524,7 +524,7 @@ func (r *Room) leave(c *httpd.Call, in struct {
 	if !m.Expected() {
 		_, failed := Ask[struct{}](c, r, m, http.MethodPost, "/agent/cluster/leave", nil)
 		if out.Reached = failed == nil; !out.Reached {
-			r.Log.Warn("a node leaves that does not answer", "node", m.FQDN, "err", failed)
+			r.Log.Warn("removing a node that does not answer", "node", m.FQDN, "err", failed)
 		}
 		if err := r.think(c, m.ID, Leaving, m.Version, m.ConfigHash); err != nil {
 			return Left{}, err

@@ -37,10 +37,10 @@ type Pace struct {
 
 var usual = Pace{Beat: 10 * time.Second, Resume: 15 * time.Second, ResumeAnyway: time.Minute, Retry: time.Minute, Stray: time.Minute, Stuck: 30 * time.Second, Resync: 10 * time.Minute}
 
-// heard holds the last answers of the other nodes. It is not stored: a node asks first when it starts.
-type heard struct {
+// peerAnswers holds the last answers of the other nodes. It is not stored: a node asks first when it starts.
+type peerAnswers struct {
 	mu       sync.Mutex
-	of       map[string]*hearing
+	of       map[string]*peerAnswer
 	hash     replica.Hash
 	hashedAt time.Time
 	followed time.Time // when following another node was last begun
@@ -48,34 +48,34 @@ type heard struct {
 	troubles troubles
 }
 
-type hearing struct {
+type peerAnswer struct {
 	Identity
 	at     time.Time // zero if it has not answered yet
 	missed int
 	err    error
 }
 
-// hear records an answer or its absence, and returns the node's status, if it is known.
-func (h *heard) hear(id string, said Identity, err error, now time.Time) Status {
+// record records an answer or its absence, and returns the node's status, if it is known.
+func (h *peerAnswers) record(id string, answer Identity, err error, now time.Time) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.of == nil {
-		h.of = map[string]*hearing{}
+		h.of = map[string]*peerAnswer{}
 	}
 	x := h.of[id]
 	if x == nil {
-		x = new(hearing)
+		x = new(peerAnswer)
 		h.of[id] = x
 	}
 	if x.err = err; err == nil {
-		x.Identity, x.at, x.missed = said, now, 0
+		x.Identity, x.at, x.missed = answer, now, 0
 		return Online
 	}
 	return ""
 }
 
 // miss records a missed heartbeat, and reports whether the node is offline.
-func (h *heard) miss(id string) bool {
+func (h *peerAnswers) miss(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.of[id]
@@ -84,24 +84,24 @@ func (h *heard) miss(id string) bool {
 }
 
 // last returns the last answer of a node.
-func (h *heard) last(id string) hearing {
+func (h *peerAnswers) last(id string) peerAnswer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if x := h.of[id]; x != nil {
 		return *x
 	}
-	return hearing{}
+	return peerAnswer{}
 }
 
 // all returns the last answers of all nodes, by name.
-func (h *heard) all() []hearing {
+func (h *peerAnswers) all() []peerAnswer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var list []hearing
+	var list []peerAnswer
 	for _, x := range h.of {
 		list = append(list, *x)
 	}
-	slices.SortFunc(list, func(a, b hearing) int { return cmp.Compare(a.FQDN, b.FQDN) })
+	slices.SortFunc(list, func(a, b peerAnswer) int { return cmp.Compare(a.FQDN, b.FQDN) })
 	return list
 }
 
@@ -157,17 +157,17 @@ func (r *Room) rehash(ctx context.Context) (replica.Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.heard.mu.Lock()
-	defer r.heard.mu.Unlock()
-	r.heard.hash, r.heard.hashedAt = h, r.Clock.Now()
+	r.answers.mu.Lock()
+	defer r.answers.mu.Unlock()
+	r.answers.hash, r.answers.hashedAt = h, r.Clock.Now()
 	return h, nil
 }
 
 // hashed returns the last hash, which is at most five minutes old.
 func (r *Room) hashed(ctx context.Context) string {
-	r.heard.mu.Lock()
-	h, at := r.heard.hash, r.heard.hashedAt
-	r.heard.mu.Unlock()
+	r.answers.mu.Lock()
+	h, at := r.answers.hash, r.answers.hashedAt
+	r.answers.mu.Unlock()
 	if r.past(at, hashEvery) {
 		fresh, err := r.rehash(ctx)
 		if err != nil {
@@ -197,8 +197,8 @@ func (r *Room) askIdentity(ctx context.Context, m Member) (Identity, error) {
 // asked is the result of asking a node.
 type asked struct {
 	Member
-	said Identity
-	err  error
+	answer Identity
+	err    error
 }
 
 // askAll asks all other nodes concurrently, and records their answers.
@@ -215,7 +215,7 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 	}
 	var all sync.WaitGroup
 	for i := range answers {
-		all.Go(func() { answers[i].said, answers[i].err = ask(ctx, answers[i].Member) })
+		all.Go(func() { answers[i].answer, answers[i].err = ask(ctx, answers[i].Member) })
 	}
 	all.Wait()
 	now := r.Clock.Now()
@@ -223,11 +223,11 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 		a := &answers[i]
 		if a.Expected() {
 			if a.err == nil { // it has joined, but could not report it
-				a.err = r.register(ctx, a.said.ID, a.FQDN, Registration{APIPort: portOf(a.APIURL), Version: a.said.Version})
+				a.err = r.register(ctx, a.answer.ID, a.FQDN, Registration{APIPort: portOf(a.APIURL), Version: a.answer.Version})
 			}
 			continue
 		}
-		status, version, hash := r.heard.hear(a.ID, a.said, a.err, now), a.said.Version, a.said.ConfigHash
+		status, version, hash := r.answers.record(a.ID, a.answer, a.err, now), a.answer.Version, a.answer.ConfigHash
 		if a.err != nil {
 			version, hash = a.Version, a.ConfigHash
 		}
@@ -253,27 +253,27 @@ func (r *Room) beat(ctx context.Context, s State) {
 		return
 	}
 	if err := r.think(ctx, r.node().ID, Online, r.Version, r.hashed(ctx)); err != nil {
-		r.Log.Warn("what this node is was not written down", "err", err)
+		r.Log.Warn("the status of this node was not stored", "err", err)
 	}
 	// Rows of nodes also arrive by replication, and certificates are renewed.
 	if r.refusedLately() {
-		r.Log.Warn("PostgreSQL does not start with the settings for other nodes: they do not reach it")
+		r.Log.Warn("PostgreSQL does not start with the settings for other nodes, so they cannot reach it")
 	} else if err := r.publishMembers(ctx); err != nil {
-		r.Log.Warn("not all are told who the nodes are", "err", err)
+		r.Log.Warn("the list of nodes was not applied everywhere", "err", err)
 	}
-	var heard []Identity
+	var reports []Identity
 	whole := true
 	for _, a := range answers {
 		switch {
 		case a.Expected():
 		case a.err == nil:
-			heard = append(heard, a.said)
+			reports = append(reports, a.answer)
 		default:
 			whole = false
 			// Only heartbeats count, because viewing the cluster asks more often.
-			if r.heard.miss(a.ID) {
+			if r.answers.miss(a.ID) {
 				if err := r.think(ctx, a.ID, Offline, a.Version, a.ConfigHash); err != nil {
-					r.Log.Warn("that a node is offline was not written down", "node", a.FQDN, "err", err)
+					r.Log.Warn("the status of an offline node was not stored", "node", a.FQDN, "err", err)
 				}
 			}
 		}
@@ -281,13 +281,13 @@ func (r *Room) beat(ctx context.Context, s State) {
 	if s, err = Load(ctx, r.DB); err != nil {
 		return
 	}
-	r.act(ctx, s, judge(s, r.node().ID, heard), whole)
+	r.act(ctx, s, judge(s, r.node().ID, reports), whole)
 }
 
 // verdict is the decision that follows from the answers of other nodes.
 type verdict struct {
 	do   string
-	whom Identity
+	node Identity
 }
 
 // Possible decisions.
@@ -299,10 +299,10 @@ const (
 )
 
 // judge decides what this node does about the answers. Of two primaries the one with the newer epoch is right.
-func judge(mine State, me string, heard []Identity) verdict {
+func judge(mine State, me string, reports []Identity) verdict {
 	var newest, primary Identity // the newest epoch of all, and the newest primary
 	primaries := 0               // of that epoch
-	for _, i := range heard {
+	for _, i := range reports {
 		if i.ID == me {
 			continue
 		}
@@ -326,7 +326,7 @@ func judge(mine State, me string, heard []Identity) verdict {
 			return verdict{doFence, newest}
 		}
 		if mine.Role == Primary {
-			for _, i := range heard {
+			for _, i := range reports {
 				if i.ID != me && i.Epoch == mine.Epoch && (i.Role == Primary || i.Split) {
 					return verdict{doSplit, i}
 				}
@@ -346,30 +346,30 @@ func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
 	var err error
 	switch v.do {
 	case doFence:
-		newer := Node{v.whom.ID, v.whom.FQDN}
-		if v.whom.Role != Primary {
-			newer = Node{ID: v.whom.PrimaryID}
+		newer := Node{v.node.ID, v.node.FQDN}
+		if v.node.Role != Primary {
+			newer = Node{ID: v.node.PrimaryID}
 			if m, ok, _ := member(ctx, r.DB, newer.ID); ok {
 				newer.Name = m.FQDN
 			}
 		}
-		if _, err = r.Fence(ctx, v.whom.Epoch, newer); err == nil {
-			r.Log.Warn("there is a newer primary: this node takes no more changes", "primary", newer.Name, "epoch", v.whom.Epoch)
-			if v.whom.Role == Primary {
-				r.followSoon(ctx, v.whom.ID)
+		if _, err = r.Fence(ctx, v.node.Epoch, newer); err == nil {
+			r.Log.Warn("there is a newer primary: this node accepts no more changes", "primary", newer.Name, "epoch", v.node.Epoch)
+			if v.node.Role == Primary {
+				r.followSoon(ctx, v.node.ID)
 			}
 		}
 	case doSplit:
-		if _, err = r.Split(ctx, s.Epoch, Node{v.whom.ID, v.whom.FQDN}); err == nil {
-			r.Log.Error("another node is the primary, too: both take no more changes until one of them is promoted", "other", v.whom.FQDN, "epoch", s.Epoch)
+		if _, err = r.Split(ctx, s.Epoch, Node{v.node.ID, v.node.FQDN}); err == nil {
+			r.Log.Error("another node is the primary, too: neither accepts changes until one of them is promoted", "other", v.node.FQDN, "epoch", s.Epoch)
 		}
 	case doFollow:
-		r.followSoon(ctx, v.whom.ID)
+		r.followSoon(ctx, v.node.ID)
 	default:
 		switch since := r.stepping(s); {
 		case s.Role == SteppingDown && (since > r.deps.Pace.Resume && whole || since > r.deps.Pace.ResumeAnyway):
 			if err = r.Resume(ctx); err == nil {
-				r.Log.Warn("no other node has become the primary: this one takes changes again")
+				r.Log.Warn("no other node has become the primary: this one accepts changes again")
 			}
 		case s.Role == Standby:
 			r.heal(ctx, s)
@@ -388,26 +388,26 @@ func (r *Room) past(at time.Time, limit time.Duration) bool {
 
 // stepping returns how long this node has been seen stepping down.
 func (r *Room) stepping(s State) time.Duration {
-	r.heard.mu.Lock()
-	defer r.heard.mu.Unlock()
+	r.answers.mu.Lock()
+	defer r.answers.mu.Unlock()
 	switch {
 	case s.Role != SteppingDown:
-		r.heard.stepped = time.Time{}
+		r.answers.stepped = time.Time{}
 		return 0
-	case r.heard.stepped.IsZero() || r.heard.stepped.After(r.Clock.Now()):
-		r.heard.stepped = r.Clock.Now()
+	case r.answers.stepped.IsZero() || r.answers.stepped.After(r.Clock.Now()):
+		r.answers.stepped = r.Clock.Now()
 	}
-	return r.Clock.Now().Sub(r.heard.stepped)
+	return r.Clock.Now().Sub(r.answers.stepped)
 }
 
 // followSoon makes this node a standby of another one, in the background.
 func (r *Room) followSoon(ctx context.Context, id string) {
-	r.heard.mu.Lock()
-	early := !r.past(r.heard.followed, r.deps.Pace.Retry) || r.refusedLately()
+	r.answers.mu.Lock()
+	early := !r.past(r.answers.followed, r.deps.Pace.Retry) || r.refusedLately()
 	if !early {
-		r.heard.followed = r.Clock.Now()
+		r.answers.followed = r.Clock.Now()
 	}
-	r.heard.mu.Unlock()
+	r.answers.mu.Unlock()
 	if early {
 		return
 	}

@@ -36,8 +36,8 @@ func TestJudge(t *testing.T) {
 	split := cluster.Identity{ID: "b", Role: cluster.Fenced, Epoch: 5, Split: true}
 	for name, x := range map[string]struct {
 		mine     cluster.State
-		heard    []cluster.Identity
-		do, whom string
+		reports  []cluster.Identity
+		do, node string
 	}{
 		"a primary hears no one":                                 {mine(cluster.Primary, 5), nil, "", ""},
 		"a primary hears its standby":                            {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Standby, 5)}, "", ""},
@@ -66,8 +66,8 @@ func TestJudge(t *testing.T) {
 		"one of two hears that the other was promoted":           {torn, []cluster.Identity{is("b", cluster.Primary, 6)}, "follow", "b"},
 		"a node without a cluster hears a primary":               {mine(cluster.Single, 0), []cluster.Identity{is("b", cluster.Primary, 6)}, "", ""},
 	} {
-		if do, whom := cluster.Judge(x.mine, "me", x.heard); do != x.do || whom != x.whom {
-			t.Errorf("%s: %q %s", name, do, whom)
+		if do, node := cluster.Judge(x.mine, "me", x.reports); do != x.do || node != x.node {
+			t.Errorf("%s: %q %s", name, do, node)
 		}
 	}
 }

@@ -50,7 +50,6 @@ func readPassphrase(cmd *cobra.Command, file string) (string, error) {
 	return strings.TrimSuffix(line, "\r"), err
 }
 
-// keyBody returns a body with a passphrase, if there is one.
 func keyBody(passphrase string, more map[string]any) ([]byte, error) {
 	body := map[string]any{}
 	for name, value := range more {
@@ -153,7 +152,6 @@ func backupsCommand(cfg *config) *cobra.Command {
 	return list
 }
 
-// backupsHere reads the backups without gateway-api.
 func backupsHere(cfg *config) ([]backup.Backup, error) {
 	k, err := cfg.Kit(cfg.Config, slog.LevelError)
 	if err != nil {
@@ -268,7 +266,7 @@ func restoreCommand(cfg *config) *cobra.Command {
 			return nil
 		},
 	}
-	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
+	show.Flags().BoolVar(&whole, "output", false, "also show the output of each step's programs")
 	var file, from string
 	var links map[string]string
 	var target offsite

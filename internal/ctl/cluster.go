@@ -52,9 +52,9 @@ func clusterJoin(cfg *config) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&primary, "primary", "", "full name of the primary")
-	f.StringVar(&token, "token", "", "join token that was made there; - reads it from the standard input")
-	f.StringVar(&pin, "fingerprint", "", "SHA-256 of the cluster's certificate authority, if it is to be compared with that of the token")
-	f.StringVar(&email, "acme-email", "", "where the certificate authority writes to; without it, this node orders no certificates")
+	f.StringVar(&token, "token", "", "join token from the primary; - reads it from standard input")
+	f.StringVar(&pin, "fingerprint", "", "SHA-256 of the cluster's certificate authority, to compare it with that of the token")
+	f.StringVar(&email, "acme-email", "", "contact address for the certificate authority; without it, this node orders no certificates")
 	f.StringVar(&directory, "acme-directory", "", "directory of the certificate authority; empty for the default one")
 	f.BoolVar(&ipv6, "ipv6", true, "listen on IPv6, too; should be the same on all nodes")
 	_ = cmd.MarkFlagRequired("primary") // the flags exist
@@ -97,7 +97,7 @@ func clusterStandby(cfg *config) *cobra.Command {
 				case failed == nil:
 					s, answered = now, time.Now()
 				case time.Since(answered) > reattachWithin:
-					err = fmt.Errorf("the repair goes on, and how it ends is not known here: %w", failed)
+					err = fmt.Errorf("the repair continues, but its result is not known here: %w", failed)
 				}
 			}
 			switch {
@@ -113,7 +113,7 @@ func clusterStandby(cfg *config) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "although more than half of the rows would go")
+	cmd.Flags().BoolVar(&force, "force", false, "continue even if more than half of the rows would be removed")
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func promote(cfg *config) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "although the primary does not answer: what it has not sent is lost unless it comes back")
+	cmd.Flags().BoolVar(&force, "force", false, "promote even if the primary does not answer: what it has not sent is lost unless it comes back")
 	return cmd
 }
 

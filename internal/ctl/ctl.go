@@ -49,7 +49,7 @@ func New(d Deps) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&cfg.Root, "root", "", "folder that is put before every path")
+	f.StringVar(&cfg.Root, "root", "", "prefix of every path")
 	f.StringVar(&cfg.DB, "db", start.Setting("GATEWAY_DB", start.DefaultDB), "where PostgreSQL is (GATEWAY_DB)")
 	f.StringVar(&cfg.Units, "units", "systemd", "what runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&cfg.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
@@ -171,7 +171,7 @@ func importTunnels(cmd *cobra.Command, cfg *config, names []string) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d were not taken over", failed, len(list))
+		return fmt.Errorf("%d of %d were not imported", failed, len(list))
 	}
 	return nil
 }

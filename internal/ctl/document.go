@@ -74,7 +74,7 @@ func refusal(file string, content []byte) error {
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(content, &answer, json.MatchCaseInsensitiveNames(true)); err != nil || answer.Error == nil {
-		return errors.New("gateway-api gave no answer that can be read")
+		return errors.New("the answer of gateway-api cannot be read")
 	}
 	text := answer.Error.Message
 	for _, c := range answer.Error.Details.Complaints {
@@ -215,7 +215,6 @@ func painter(out io.Writer, when string) (func(colour, text string) string, erro
 	}, nil
 }
 
-// printPlan prints changes as a diff.
 func printPlan(cmd *cobra.Command, p resource.Planned, paint func(colour, text string) string, files bool) {
 	signs := map[string][2]string{"create": {"+", green}, "update": {"~", yellow}, "delete": {"-", red}}
 	count := map[string]int{}

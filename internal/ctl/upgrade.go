@@ -43,7 +43,7 @@ func upgradeCommand(cfg *config) *cobra.Command {
 			return nil
 		},
 	}
-	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
+	show.Flags().BoolVar(&whole, "output", false, "also show the output of each step's programs")
 	show.AddCommand(&cobra.Command{
 		Use: "begin [VERSION]", Short: "Upgrade the gateway to the version that apt offers, or to another newer version", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -12,37 +12,36 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that Kea's file depends on. Kea refuses a file that names a link which is not there, so that the links of the
-// machine are a part of it: a link that comes, goes, or is made anew is a change like any other.
+// Config is everything that Kea's file depends on. Because Kea refuses a file that names a missing link, the machine's links are part of
+// it: a link that appears, disappears, or is recreated is a change like any other.
 type Config struct {
 	Settings Settings `json:"settings"`
-	// Elsewhere says that another node of the cluster hands out addresses: two would not know each other's leases.
+	// Elsewhere means that another node of the cluster hands out addresses: two servers would not know each other's leases.
 	Elsewhere bool `json:"elsewhere"`
-	// Wanted are the subnets that are on, and Interfaces those that are declared.
+	// Wanted lists the subnets that are on, and Interfaces the declared ones.
 	Wanted       []Subnet      `json:"wanted"`
 	Interfaces   []Interface   `json:"interfaces"`
-	Subnets      []Subnet      `json:"subnets"` // those that can be served
-	Links        []Link        `json:"links"`   // of these
+	Subnets      []Subnet      `json:"subnets"` // the ones that can be served
+	Links        []Link        `json:"links"`   // of those subnets
 	Reservations []Reservation `json:"reservations"`
 	Paths        kea.Paths     `json:"paths"`
-	// LAN are the interfaces that the server asks the packet filter to open.
+	// LAN lists the interfaces that the packet filter must open.
 	LAN []value.IfName `json:"lan"`
-	// Left says what cannot be served, and why.
+	// Left lists what cannot be served, and why.
 	Left []string `json:"left"`
 }
 
-// Link is a link that addresses are handed out on. Kea looks at the number and the addresses of a link only when it reads its
-// file.
+// Link is a link on which addresses are handed out. Kea only looks up the number and the addresses of a link when it reads its file.
 type Link struct {
 	Name      string       `json:"name"`
 	Index     int          `json:"index"`
 	Addresses []netip.Addr `json:"addresses"`
 }
 
-// on tells whether Kea runs here.
+// on reports whether Kea runs here.
 func (c Config) on() bool { return c.Settings.Enabled && !c.Elsewhere }
 
-// elsewhere tells whether another node of the cluster hands out addresses.
+// elsewhere reports whether another node of the cluster hands out addresses.
 func (r *Room) elsewhere(ctx context.Context, q db.Querier) (bool, error) {
 	if r.deps.Serves == nil {
 		return false, nil
@@ -75,7 +74,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return r.adapt(ctx, c)
 }
 
-// adapt finds the links of the subnets among those that the machine has by now.
+// adapt adds the machine's present links of the subnets.
 func (r *Room) adapt(ctx context.Context, c Config) (Config, error) {
 	links, err := r.Host.Links(ctx)
 	if err != nil {
@@ -93,7 +92,7 @@ func (r *Room) adapt(ctx context.Context, c Config) (Config, error) {
 	return c, nil
 }
 
-// linkOf is the link of an interface, or the reason why nobody is served on it.
+// linkOf returns the link of an interface, or the reason why nobody is served on it.
 func linkOf(name value.IfName, interfaces []Interface, links []host.Link) (link Link, reason string) {
 	if i := slices.IndexFunc(interfaces, func(i Interface) bool { return i.Name == name }); i >= 0 {
 		switch {

@@ -1,5 +1,5 @@
-// Package dhcp owns the addresses of the machines inside: the DHCP server's settings, its subnets and reservations, and the
-// Kea daemon that follows them.
+// Package dhcp manages the addresses of internal machines: the DHCP server's settings, its subnets and reservations, and the Kea daemon
+// that serves them.
 package dhcp
 
 import (
@@ -16,22 +16,22 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// Interfaces are the declared interfaces of the gateway, active or not, by name.
+	// Interfaces returns the declared interfaces of the gateway, active or not, by name.
 	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
-	// Serves tells whether this node hands out addresses, and not another one of its cluster. It may be nil.
+	// Serves reports whether this node of the cluster hands out addresses, instead of another one. It may be nil.
 	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
-// Interface is an interface of the gateway.
+// Interface is a declared interface of the gateway.
 type Interface struct {
 	Name   value.IfName
 	Zone   value.Zone
 	Active bool
 }
 
-// Room is the DHCP server.
+// Room manages the DHCP server.
 type Room struct {
 	*kit.Kit
 	deps         Deps
@@ -50,7 +50,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.DHCP, Unit: unit, Enabled: Config.on,
 		Load: r.load, Adapt: r.adapt, Render: Render, Apply: r.reload, Verify: r.verify,
-		// Kea's own check takes longer than the reload, and could refuse nothing that the types and the rows let through.
+		// Kea's own check takes longer than the reload, and would refuse nothing that the types and the rows allow.
 		Check:    func(context.Context, []host.File) error { return nil },
 		Openings: func(c Config) []policy.Opening { return c.Settings.openings(c.LAN) },
 	})
@@ -65,16 +65,16 @@ func (r *Room) Mount() {
 	r.mountImpact()
 }
 
-// The zones that matter: addresses are handed out to machines inside, never where strangers are.
+// The zones that matter: addresses are handed out to internal machines, never to strangers.
 var (
 	lan = value.Must[value.Zone]("lan")
 	wan = value.Must[value.Zone]("wan")
 )
 
-// port is where clients ask.
+// port is the server's port.
 const port = 67
 
-// Openings asks for udp 67 on the interfaces of the lan while the server is enabled.
+// Openings requests udp 67 on the interfaces of the zone lan while the server is on.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil || !s.Enabled {
@@ -84,7 +84,7 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 	return s.openings(inside(interfaces)), err
 }
 
-// inside are the interfaces of the lan.
+// inside returns the interfaces of the zone lan.
 func inside(all []Interface) (names []value.IfName) {
 	for _, i := range all {
 		if i.Active && i.Zone == lan {
@@ -101,7 +101,7 @@ func (s *Settings) openings(interfaces []value.IfName) []policy.Opening {
 	return []policy.Opening{{Service: "dhcp", Proto: policy.UDP, Port: port, Interfaces: interfaces}}
 }
 
-// RenameLinks has subnets be served on other links, as on a machine where they have other names.
+// RenameLinks moves subnets to other links, as on a machine where they have other names.
 func (r *Room) RenameLinks(ctx context.Context, tx *db.Tx, names map[string]string) error {
 	var was, now []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// rig is a bench with the interfaces that the network room would lend.
+// rig is a bench with a stand-in for the network room's interfaces.
 type rig struct {
 	*kittest.Bench
 	room       *dhcp.Room
@@ -80,7 +80,7 @@ func (r *rig) file(t *testing.T) string {
 
 type fields map[string]any
 
-// with is the subnet of lan0 with some fields changed.
+// with returns the subnet of lan0 with some fields changed.
 func with(changes fields) fields {
 	f := fields{"interface": "lan0", "cidr": "10.10.0.0/24", "range_start": "10.10.0.100", "range_end": "10.10.0.199", "gateway": "10.10.0.1"}
 	maps.Copy(f, changes)
@@ -128,7 +128,7 @@ func TestSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range list {
-			// lan9 is declared and active; off0 is not, and guest0 belongs to others.
+			// lan9 is declared and active; off0 is not active, and guest0 is in another zone.
 			if o.Port != 67 || o.Proto != "udp" || fmt.Sprint(o.Interfaces) != "[lan0 lan9]" {
 				t.Errorf("%+v", o)
 			}
@@ -194,7 +194,7 @@ func TestSubnetLife(t *testing.T) {
 	if !strings.Contains(r.file(t), `"option-data": []`) || strings.Contains(r.file(t), `"valid-lifetime": 600`) {
 		t.Fatalf("options are left:\n%s", r.file(t))
 	}
-	// What GET returned can be sent back unchanged, and touches nothing.
+	// What GET returned can be sent back, and nothing is reloaded.
 	reloads = r.Machine.LeaseServerReloads()
 	r.Do(t, "admin", http.MethodPut, path, string(r.Get(t, path).Want(t, 200).Data)).Want(t, 200)
 	if r.Machine.LeaseServerReloads() != reloads {
@@ -268,7 +268,7 @@ func TestDH01BadSubnets(t *testing.T) {
 	if n := r.Rows(t, "dhcp_subnets"); n != 0 {
 		t.Fatalf("%d rows after refused bodies", n)
 	}
-	// An interface that is declared and not there yet, and one that is there and not declared.
+	// A declared interface that does not exist yet, and an undeclared one that exists.
 	r.post(t, "/dhcp/subnets", with(fields{"interface": "lan9"}))
 	r.post(t, "/dhcp/subnets", fields{"interface": "plain0", "cidr": "10.30.0.0/30", "range_start": "10.30.0.2", "range_end": "10.30.0.2"})
 }
@@ -282,7 +282,7 @@ func TestDH02Overlap(t *testing.T) {
 			t.Error(a.Error.Fields)
 		}
 	}
-	// One that is off may wait beside the one that serves.
+	// A subnet that is off may share the interface of one that serves.
 	other := r.post(t, "/dhcp/subnets", fields{"interface": "lan0", "cidr": "10.50.0.0/24", "range_start": "10.50.0.100", "range_end": "10.50.0.199"})
 	r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+id, `{"active":true}`).WantField(t, "interface")
 	r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+other, `{"cidr":"10.10.0.0/16","range_start":"10.10.9.1","range_end":"10.10.9.9"}`).WantField(t, "cidr")
@@ -362,12 +362,12 @@ func TestReservations(t *testing.T) {
 	if !strings.Contains(r.file(t), `"hw-address": "aa:bb:cc:00:11:22"`) {
 		t.Fatalf("not in the file:\n%s", r.file(t))
 	}
-	// An update that keeps its own address and machine is no duplicate of itself.
+	// An update that keeps its own address and machine does not conflict with itself.
 	path := "/dhcp/reservations/" + row.ID.String()
 	r.Do(t, "admin", http.MethodPut, path, `{"hostname":""}`).Want(t, 200)
 	r.Do(t, "admin", http.MethodPut, path, `{"ip":"10.10.0.9"}`).WantTaken(t, "ip")
 
-	// The subnet keeps its reservations inside.
+	// The subnet must keep its reservations inside.
 	a := r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+id, `{"cidr":"10.10.0.64/26","range_start":"10.10.0.100","range_end":"10.10.0.119","gateway":"10.10.0.65"}`).WantField(t, "cidr")
 	if got := a.Error.Fields["cidr"]; !strings.Contains(got, "10.10.0.9") || strings.Contains(got, "10.10.0.120") {
 		t.Error(got)
@@ -408,7 +408,7 @@ func TestWhatCannotBeServed(t *testing.T) {
 	if !strings.Contains(r.file(t), `"interface": "lan0"`) {
 		t.Error("the rest is not served")
 	}
-	// What cannot be served can be changed all the same, and switched off; not on again.
+	// What cannot be served can still be changed, and switched off, but not on again.
 	var list []dhcp.Subnet
 	r.Get(t, "/dhcp/subnets").Want(t, 200).Into(t, &list)
 	for _, s := range list {
@@ -461,7 +461,7 @@ func TestRefusedReload(t *testing.T) {
 	}
 }
 
-// The answer of Kea 2.6 is played: 2.2 finds new links on its own. TestDHCP of test/machine meets it where Kea is 2.6.
+// The answer of Kea 2.6 is simulated: 2.2 finds new links on its own. TestDHCP of test/machine gets the real one where Kea is 2.6.
 func TestPlayedKea26DoesNotKnowANewLink(t *testing.T) {
 	r := bench(t)
 	r.enable(t)
@@ -476,7 +476,7 @@ func TestPlayedKea26DoesNotKnowANewLink(t *testing.T) {
 	if n := r.Machine.Restarts(kea.Unit) - restarts; n != 1 || !strings.Contains(r.file(t), "10.20.0.0/24") {
 		t.Fatalf("%d restarts:\n%s", n, r.file(t))
 	}
-	// A link that went away between the look at it and the reload: a Kea that starts with such a file ends.
+	// A link that disappears between the check and the reload: a Kea that starts with such a file exits.
 	refuse("gone0")
 	a := r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+id, `{"lease_seconds":600}`).Want(t, 200)
 	if n := r.Machine.Restarts(kea.Unit) - restarts; n != 1 || a.Header.Get("Gateway-Apply") != "dhcp=degraded" {
@@ -506,7 +506,7 @@ func TestDaemonThatIsGone(t *testing.T) {
 	}
 }
 
-// While another node of the cluster hands out addresses, Kea does not run here. Its file follows the settings all the same, for when it does.
+// While another node of the cluster hands out addresses, Kea does not run here, but its file still follows the settings.
 func TestOneNodeHandsOut(t *testing.T) {
 	r := bench(t)
 	r.enable(t)
@@ -533,7 +533,7 @@ func TestOneNodeHandsOut(t *testing.T) {
 	}
 }
 
-// Somebody who has Kea read another file is found out.
+// If someone makes Kea read another file, that is detected.
 func TestAnotherFile(t *testing.T) {
 	r := bench(t)
 	r.enable(t)
@@ -645,7 +645,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// While the database is away, Kea still follows the machine: a link that comes back is served again, although its number is another one by now.
+// While the database is away, Kea still follows the machine: a link that returns is served again, although it has another number.
 func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
 	d, server := dbtest.Own(t)
 	r := benchOn(t, kittest.NewOn(t, d))

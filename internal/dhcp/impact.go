@@ -11,14 +11,14 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// mountImpact has previews tell which clients get something else, or nothing, when they renew their lease.
+// mountImpact lets previews list the clients that get something else, or nothing, at their next renewal.
 func (r *Room) mountImpact() {
 	resource.Assess(r.Resources, resource.Assessor[Config]{
 		Area: resource.DHCPClients, Feeds: []apply.ID{apply.DHCP}, Load: r.load, Compare: r.compareClients,
 	})
 }
 
-// compareClients renews every lease as it is and as it would be.
+// compareClients renews every lease before and after a change.
 func (r *Room) compareClients(ctx context.Context, was, now Config) (checked int, reached []resource.Affected, err error) {
 	if !was.on() {
 		return 0, nil, nil // no one is served
@@ -27,7 +27,7 @@ func (r *Room) compareClients(ctx context.Context, was, now Config) (checked int
 	before, after := newRenewals(was), newRenewals(now)
 	err = r.eachLease(ctx, func(k keaLease) {
 		n := slices.IndexFunc(was.Subnets, func(s Subnet) bool { return s.CIDR.Netip().Contains(k.IP) })
-		if n < 0 || k.shown(was.Subnets[n].ID, at).State != "active" {
+		if n < 0 || k.lease(was.Subnets[n].ID, at).State != "active" {
 			return
 		}
 		checked++
@@ -49,7 +49,7 @@ func (r *Room) compareClients(ctx context.Context, was, now Config) (checked int
 	return checked, reached, err
 }
 
-// called is what people call a client.
+// called describes a client for people.
 func (k keaLease) called() string {
 	if k.Hostname == "" {
 		return fmt.Sprintf("%s at %s", k.MAC, k.IP)
@@ -57,7 +57,7 @@ func (k keaLease) called() string {
 	return fmt.Sprintf("%s (%s) at %s", k.Hostname, k.MAC, k.IP)
 }
 
-// renewals is what clients get from a configuration.
+// renewals answers what clients get from a configuration.
 type renewals struct {
 	Config
 	byMAC map[string]netip.Addr // in any subnet: a machine has one reservation in each
@@ -77,12 +77,12 @@ func newRenewals(c Config) *renewals {
 // renewal is what a client gets when it renews its lease.
 type renewal struct {
 	refused string // why it gets nothing
-	// Address is not valid if it is another one of the range.
+	// Address is invalid if it is another one from the range.
 	address                        netip.Addr
 	gateway, dns, ntp, domain, net string
 }
 
-// renew is what a client on an interface gets.
+// renew returns what a client on an interface gets.
 func (r *renewals) renew(k keaLease, link string) renewal {
 	n := slices.IndexFunc(r.Subnets, func(s Subnet) bool { return s.Interface.String() == link })
 	switch {
@@ -104,7 +104,7 @@ func (r *renewals) renew(k keaLease, link string) renewal {
 	return x
 }
 
-// words says what a client gets.
+// words describes what a client gets.
 func (x renewal) words() string {
 	if x.refused != "" {
 		return x.refused

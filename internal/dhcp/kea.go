@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	// unit is the daemon behind the room.
 	unit = kea.Unit
 	// startWithin is how long Kea may take until it answers, and startAgain how often we ask.
 	startWithin = 15 * time.Second
 	startAgain  = 10 * time.Millisecond
 )
 
-// reload makes Kea read its file, or starts it. A refused reload leaves Kea without ears until it is given a file that it takes:
-// the engine puts the last good one back at once.
+// reload makes Kea read its file, or starts it. After a refused reload Kea listens nowhere until it gets a file that it accepts, so the
+// engine restores the last good one at once.
 func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
 	err := kea.Ask(ctx, r.Host, kea.Reload, nil, nil)
 	if !r.needsStart(ctx, err) {
 		return err
 	}
-	if err := r.Host.Restart(ctx, unit); err != nil { // one that does not answer may be there all the same
+	if err := r.Host.Restart(ctx, unit); err != nil { // it may be running without answering
 		return err
 	}
 	return r.awake(ctx)
 }
 
-// needsStart tells whether a start does what a reload could not: Kea does not run, or does not know a link that is there. For one
-// that is not there a start would be worse than the refusal: Kea would end.
+// needsStart reports whether a start does what a reload could not: Kea does not run, or does not know an existing link. For a missing
+// link a start would be worse than the refusal, because Kea would exit.
 func (r *Room) needsStart(ctx context.Context, err error) bool {
 	refused, ok := errors.AsType[*kea.Refused](err)
 	if !ok {
@@ -45,7 +44,7 @@ func (r *Room) needsStart(ctx context.Context, err error) bool {
 	return err == nil && slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == refused.UnknownLink() })
 }
 
-// awake waits until Kea answers: systemd takes it for started before it has read its file.
+// awake waits until Kea answers: systemd considers it started before it has read its file.
 func (r *Room) awake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("Kea does not answer within %s of its start", startWithin))
 	defer cancel()
@@ -69,16 +68,16 @@ func (r *Room) awake(ctx context.Context) error {
 	}
 }
 
-// mark asks Kea which file it has.
+// mark asks Kea which file it has read.
 func (r *Room) mark(ctx context.Context) (string, error) {
-	var said struct {
+	var answer struct {
 		Mark string `json:"server-tag"`
 	}
-	err := kea.Ask(ctx, r.Host, kea.Mark, nil, &said)
-	return said.Mark, err
+	err := kea.Ask(ctx, r.Host, kea.Mark, nil, &answer)
+	return answer.Mark, err
 }
 
-// verify says whether Kea runs with the file, and listens wherever it shall.
+// verify checks that Kea runs with the file, and listens everywhere it should.
 func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	want, err := markOf(files)
 	if err != nil {
@@ -91,17 +90,17 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	if got != want {
 		return errors.New("Kea runs with another configuration")
 	}
-	var said struct {
+	var answer struct {
 		Sockets struct {
 			Errors []string `json:"errors"`
 		} `json:"sockets"`
 	}
-	if err := kea.Ask(ctx, r.Host, kea.Status, nil, &said); err != nil {
+	if err := kea.Ask(ctx, r.Host, kea.Status, nil, &answer); err != nil {
 		return err
 	}
 	problems := slices.Clone(c.Left)
-	for _, e := range said.Sockets.Errors {
-		// Where no cable is plugged in, there is nobody to serve; Kea looks again by itself.
+	for _, e := range answer.Sockets.Errors {
+		// Without a cable there is nobody to serve; Kea retries by itself.
 		if !strings.HasSuffix(e, noCarrier) {
 			problems = append(problems, "Kea does not listen: "+e)
 		}
@@ -112,5 +111,5 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	return nil
 }
 
-// noCarrier is how Kea's words about a link without a carrier end.
+// noCarrier ends Kea's message about a link without a carrier.
 const noCarrier = " is not running"

@@ -17,13 +17,13 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The file, in Kea's words. The mark comes first, so that it is found without reading the rest.
+// Kea's file format. The mark comes first, so that it is found without reading the rest.
 type (
 	keaFile struct {
 		Dhcp4 keaServer `json:"Dhcp4"`
 	}
 	keaServer struct {
-		// Mark is a tag that Kea uses for nothing here, and tells when it is asked: which file it has.
+		// Mark is a tag that Kea does not use here, but reports on request: it tells which file Kea has read.
 		Mark          string        `json:"server-tag"`
 		Interfaces    keaInterfaces `json:"interfaces-config"`
 		Control       keaSocket     `json:"control-socket"`
@@ -101,8 +101,7 @@ type (
 	keaReservations []*Reservation
 )
 
-// MarshalJSONTo writes the reservations. There may be thousands, and they are written for every change: token by token, that takes
-// half of the time.
+// MarshalJSONTo writes the reservations. There may be thousands, written for every change; token by token this takes half the time.
 func (list keaReservations) MarshalJSONTo(e *jsontext.Encoder) error {
 	if err := e.WriteToken(jsontext.BeginArray); err != nil {
 		return err
@@ -134,19 +133,19 @@ func (r *Reservation) write(e *jsontext.Encoder) error {
 var hwAddress, ipAddress, hostname = jsontext.String("hw-address"), jsontext.String("ip-address"), jsontext.String("hostname")
 
 const (
-	// shortestLease is the least that a client may ask for.
+	// shortestLease is the shortest lease that a client may request.
 	shortestLease = 60
-	// socketRetry is how often Kea looks whether it can listen on a link that was down, in milliseconds.
+	// socketRetry is how often Kea retries to listen on a link that was down, in milliseconds.
 	socketRetry = 2000
-	// forever is how often it does.
+	// forever is the number of these retries.
 	forever = 1<<32 - 1
-	// cleanup is how often Kea rewrites its file of leases, in seconds.
+	// cleanup is how often Kea rewrites its lease file, in seconds.
 	cleanup = 3600
-	// remembered is how long a lease that is over is kept, in seconds: who comes back gets the same address.
+	// remembered is how long an expired lease is kept, in seconds, so that a returning client gets the same address.
 	remembered = 86400
 )
 
-// Render turns the configuration into Kea's file.
+// Render renders the configuration into Kea's file.
 func Render(c Config) ([]host.File, error) {
 	content, err := json.Marshal(keaFile{c.server()}, jsontext.WithIndent("  "))
 	if err != nil {
@@ -158,8 +157,8 @@ func Render(c Config) ([]host.File, error) {
 	return []host.File{{Place: kea.Config, Content: content}}, nil
 }
 
-// A mark is a hash of the file without it. Where it goes, the file has a text of the same length meanwhile; it is the first text
-// of all, so that no other can be taken for it.
+// A mark is a hash of the file without the mark. A text of the same length takes its place for hashing; it is the first text in the file,
+// so no other can be mistaken for it.
 const (
 	markPrefix = "gateway-"
 	markBytes  = 16
@@ -180,23 +179,23 @@ func markOf(files []host.File) (string, error) {
 	}
 }
 
-// chatty are the parts of Kea that tell of every question, be it of a client (eight lines for one lease in 2.6) or of ours. Of these
-// only what went wrong is logged.
+// chatty lists the loggers that log every query of a client (eight lines for one lease in 2.6) and every one of ours. Only their errors
+// are logged.
 var chatty = []string{"commands", "dhcp4", "leases", "packets"}
 
-// server is the file with the place for its mark.
+// server returns the file with a placeholder for its mark.
 func (c Config) server() keaServer {
-	stdout := []keaOutput{{Output: "stdout", Pattern: "%-5p %m\n"}} // whoever keeps the log knows the time
+	stdout := []keaOutput{{Output: "stdout", Pattern: "%-5p %m\n"}} // the journal adds the time
 	s := keaServer{
 		Mark:       noMark,
 		Interfaces: keaInterfaces{Names: []string{}, Socket: "raw", Retries: forever, Wait: socketRetry, Context: keaLinks{Links: c.Links}},
 		Control:    keaSocket{Type: "unix", Name: c.Paths.Control},
 		Leases:     keaLeases{Type: "memfile", Persist: true, Name: c.Paths.Leases, Cleanup: cleanup},
 		Hooks:      []keaHook{{Library: c.Paths.LeaseCommands}},
-		// A lease belongs to the subnet that its address is in, whatever that was called when it was given.
+		// A lease belongs to the subnet that contains its address, whatever the subnet's number was when the lease was given.
 		Checks:        keaChecks{Leases: "fix"},
 		Authoritative: true,
-		// A machine is its hardware address, as in a reservation, also when it boots something else with another client id.
+		// A machine is identified by its hardware address, as in a reservation, even if it boots another system with another client id.
 		ByClientID:  false,
 		DefaultLife: c.Settings.DefaultLeaseSeconds, ShortestLife: shortestLease, LongestLife: c.Settings.MaxLeaseSeconds, Timers: true,
 		Identifiers: []string{"hw-address"}, InSubnet: true,
@@ -240,7 +239,7 @@ func (s Subnet) kea(reserved keaReservations) keaSubnet {
 	return k
 }
 
-// number is what Kea knows the subnet by: the address of the network, which no other subnet has.
+// number returns Kea's id of the subnet: the network address, which no other subnet has.
 func (s Subnet) number() uint32 {
 	first := s.CIDR.Netip().Addr().As4()
 	return binary.BigEndian.Uint32(first[:])

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Kea refuses links that are not there, even in a check: the tests have a network of their own.
+// Kea refuses missing links, even in a check, so the tests have a network of their own.
 func TestMain(m *testing.M) {
 	nettest.Enter()
 	for _, name := range []string{"lan0", "guest0.20"} {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// askKea asks the real daemon about a file.
+// askKea has the real daemon check a file.
 func askKea(t testing.TB, file []byte) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
@@ -65,7 +65,7 @@ func TestCheckerRefuses(t *testing.T) {
 	}
 }
 
-// The mark is another one for every other file, or a reload would not be seen.
+// Every other file has another mark, or a reload would not be noticed.
 func TestMark(t *testing.T) {
 	mark := func(c dhcp.Config) string {
 		files, err := dhcp.Render(c)
@@ -86,7 +86,7 @@ func TestMark(t *testing.T) {
 	if mark(was) != mark(now) || len(mark(was)) != len("gateway-")+32 {
 		t.Fatalf("%s, %s", mark(was), mark(now))
 	}
-	now.Links[0].Index++ // a link that was made anew
+	now.Links[0].Index++ // a recreated link
 	if mark(was) == mark(now) {
 		t.Fatal("the same mark")
 	}
@@ -115,7 +115,7 @@ func must(_ map[string]bool, err error) {
 	}
 }
 
-// tree is every path of a JSON document, with its value if it has one.
+// tree returns every path of a JSON document, with its value if it has one.
 func tree(file []byte) [][]string {
 	var doc any
 	if err := json.Unmarshal(file, &doc); err != nil {
@@ -128,7 +128,7 @@ func tree(file []byte) [][]string {
 		case map[string]any:
 			list = append(list, []string{path + "{"})
 			for key, x := range v {
-				if key != "server-tag" { // another one for every file
+				if key != "server-tag" { // different for every file
 					walk(path+"/"+key, x)
 				}
 			}
@@ -148,7 +148,7 @@ func tree(file []byte) [][]string {
 	return list
 }
 
-// hostile holds a text field against hostile texts.
+// hostile tries hostile texts in a field.
 func hostile[T any](t *testing.T, field, benign string, row func(*dhcp.Config) *T, text func(*T) string) {
 	t.Run(field, func(t *testing.T) {
 		conftest.Oracle[dhcp.Config]{
@@ -202,7 +202,7 @@ func TestHostile(t *testing.T) {
 	hostile(t, "mac", "52:54:00:65:43:21", reservation, func(r *dhcp.Reservation) string { return r.MAC.String() })
 }
 
-// The texts that no subnet is known by in Kea's file, or that the other fields decide about, are refused before.
+// Texts that cannot be names in Kea's file, or that depend on other fields, are refused earlier.
 func TestHostileTextsAreNoNames(t *testing.T) {
 	for _, text := range conftest.Corpus {
 		for _, field := range []string{"interface", "cidr", "range_start", "range_end"} {

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Reservation gives one machine always the same address.
+// Reservation reserves an address for one machine.
 type Reservation struct {
 	resource.Meta
 	SubnetID uuid.UUID  `json:"subnet_id" required:"true" doc:"Subnet that the address is in."`
@@ -55,7 +55,7 @@ func (r *Room) reservationKind() resource.Kind[Reservation] {
 	}
 }
 
-// checkReservation looks at a reservation beside its subnet and the others there.
+// checkReservation checks a reservation against its subnet and the other reservations there.
 func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, was, now *Reservation) error {
 	if now == nil {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Network is one to hand out addresses in.
+// Network is a network to hand out addresses in.
 type Network struct {
 	Interface value.IfName
 	// Gateway is the gateway's own address there, with the length of the network.
 	Gateway              netip.Prefix
 	RangeStart, RangeEnd netip.Addr
-	// DNS and NTP say that the gateway answers there.
+	// DNS and NTP mean that the gateway offers these services.
 	DNS, NTP bool
 }
 
-// Serve adds to a draft that addresses are handed out in networks, with the gateway as router.
+// Serve adds subnets for the networks to a draft, with the gateway as router.
 func (r *Room) Serve(ctx context.Context, q db.Querier, d *resource.Bundle, networks []Network) error {
 	if len(networks) == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (r *Room) settingsKind() resource.Singleton[Settings] {
 	}
 }
 
-// checkSettings looks at the settings beside the subnets.
+// checkSettings checks the settings against the subnets.
 func (r *Room) checkSettings(ctx context.Context, tx *db.Tx, _, now *Settings) error {
 	subnets, err := r.subnets.All(ctx, tx)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 const (
 	// leasePage is how many leases Kea is asked for at once: it hands out no addresses while it answers.
 	leasePage = 1000
-	// leasesShown is how many leases one answer has at most.
-	leasesShown = 2000
+	// maxLeases is the maximum number of leases in an answer.
+	maxLeases = 2000
 )
 
-// Lease is an address that a machine has now.
+// Lease is an address in use by a machine.
 type Lease struct {
 	IP            string     `json:"ip" doc:"The address."`
 	MAC           string     `json:"mac" doc:"MAC address of the device; empty for a declined address."`
@@ -36,7 +36,7 @@ type Lease struct {
 	ExpiresAt     time.Time  `json:"expires_at" doc:"When it ends unless it is renewed."`
 }
 
-// Usage is how full a subnet is.
+// Usage is the usage of a subnet.
 type Usage struct {
 	SubnetID uuid.UUID `json:"subnet_id" doc:"Which subnet."`
 	Size     int64     `json:"size" doc:"Addresses in its range."`
@@ -44,7 +44,7 @@ type Usage struct {
 	Declined int64     `json:"declined" doc:"Addresses that a device uses without a lease."`
 }
 
-// Leases are the addresses that machines have now.
+// Leases lists the addresses in use.
 type Leases struct {
 	Leases []Lease `json:"leases" doc:"Those that match, by address; at most 2000."`
 	Total  int     `json:"total" doc:"How many match, also those that are not shown."`
@@ -61,7 +61,7 @@ func (r *Room) mountStatus() {
 		})
 }
 
-// keaLease is a lease in Kea's words.
+// keaLease is a lease as Kea encodes it.
 type keaLease struct {
 	IP       netip.Addr `json:"ip-address"`
 	MAC      string     `json:"hw-address"`
@@ -77,8 +77,8 @@ const (
 	keaReclaimed = 2
 )
 
-// eachLease tells all leases, in the order of their addresses.
-func (r *Room) eachLease(ctx context.Context, tell func(keaLease)) error {
+// eachLease passes on all leases, in the order of their addresses.
+func (r *Room) eachLease(ctx context.Context, yield func(keaLease)) error {
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	from := "start"
@@ -90,7 +90,7 @@ func (r *Room) eachLease(ctx context.Context, tell func(keaLease)) error {
 			return err
 		}
 		for _, l := range page.Leases {
-			tell(l)
+			yield(l)
 		}
 		if len(page.Leases) < leasePage {
 			return nil
@@ -99,7 +99,7 @@ func (r *Room) eachLease(ctx context.Context, tell func(keaLease)) error {
 	}
 }
 
-// leases puts what Kea knows beside what is stored.
+// leases combines what Kea knows with what is stored.
 func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 	list := Leases{Leases: []Lease{}, Usage: []Usage{}}
 	settings, err := r.settings.Load(ctx, r.DB)
@@ -132,7 +132,7 @@ func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 			if !subnets[i].CIDR.Netip().Contains(k.IP) {
 				continue
 			}
-			l := k.shown(subnets[i].ID, now)
+			l := k.lease(subnets[i].ID, now)
 			usage[i].count(subnets[i].hands(k.IP), l.State)
 			if id, ok := reserved[[2]string{l.MAC, l.IP}]; ok {
 				l.ReservationID = &id
@@ -156,7 +156,7 @@ func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 	return list, nil
 }
 
-func (k keaLease) shown(subnet uuid.UUID, now time.Time) Lease {
+func (k keaLease) lease(subnet uuid.UUID, now time.Time) Lease {
 	l := Lease{IP: k.IP.String(), MAC: k.MAC, Hostname: k.Hostname, SubnetID: subnet, State: "active", StartsAt: time.Unix(k.Last, 0).UTC()}
 	l.ExpiresAt = l.StartsAt.Add(time.Duration(k.Life) * time.Second)
 	switch {
@@ -178,18 +178,19 @@ func (u *Usage) count(inRange bool, state string) {
 	}
 }
 
-// take adds a lease that matches.
+// take adds a matching lease.
 func (l *Leases) take(x Lease, search string) {
 	if !strings.Contains(x.IP, search) && !strings.Contains(x.MAC, search) && !strings.Contains(strings.ToLower(x.Hostname), search) {
 		return
 	}
 	l.Total++
-	if len(l.Leases) < leasesShown {
+	if len(l.Leases) < maxLeases {
 		l.Leases = append(l.Leases, x)
 	}
 }
 
-// Holders are all leases, also expired ones, for who wants to know which machines are on the network. While the server is off or on another node there are none.
+// Holders returns all leases, including expired ones, to find out which machines are on the network. While the server is off or on
+// another node there are none.
 func (r *Room) Holders(ctx context.Context) ([]Lease, error) {
 	settings, err := r.settings.Load(ctx, r.DB)
 	if err != nil || !settings.Enabled {
@@ -206,19 +207,19 @@ func (r *Room) Holders(ctx context.Context) ([]Lease, error) {
 	now := r.Clock.Now()
 	err = r.eachLease(ctx, func(k keaLease) {
 		if n := slices.IndexFunc(subnets, func(s Subnet) bool { return s.CIDR.Netip().Contains(k.IP) }); n >= 0 {
-			list = append(list, k.shown(subnets[n].ID, now))
+			list = append(list, k.lease(subnets[n].ID, now))
 		}
 	})
 	return list, err
 }
 
-// isElsewhere tells those who ask for live state whether another node of the cluster hands out addresses, as far as that can be found out in time.
+// isElsewhere reports for live views whether another node of the cluster hands out addresses, if that can be determined in time.
 func (r *Room) isElsewhere(ctx context.Context) bool {
 	is, err := host.Ask(ctx, func(ctx context.Context) (bool, error) { return r.elsewhere(ctx, r.DB) })
 	return err == nil && is
 }
 
-// Subnets are the networks that are served, or could be, by network.
+// Subnets returns all subnets, served or not, by network.
 func (r *Room) Subnets(ctx context.Context, q db.Querier) ([]Subnet, error) {
 	return r.subnets.All(ctx, q)
 }

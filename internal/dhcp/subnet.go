@@ -35,7 +35,7 @@ func (s *Subnet) Label() string { return s.CIDR.String() }
 const (
 	// The lengths of a subnet's prefix: with less than two bits for machines there is nobody to serve.
 	shortest, longest = 8, 30
-	// serversMost is how many servers of a kind fit into one option.
+	// serversMost is how many servers fit into one DHCP option.
 	serversMost = 63
 )
 
@@ -73,7 +73,7 @@ func (s *Subnet) Validate() error {
 	return c.Err()
 }
 
-// complain complains about an address that no machine of the subnet can have.
+// complain reports an address that no machine of the subnet can have.
 func (s *Subnet) complain(c *check.List, field string, ip netip.Addr) {
 	network := s.CIDR.Netip()
 	c.That(network.Contains(ip), field, "must be in %s", network)
@@ -81,7 +81,7 @@ func (s *Subnet) complain(c *check.List, field string, ip netip.Addr) {
 	c.That(ip != value.Last(network), field, "must not be the broadcast address of %s", network)
 }
 
-// hands tells whether an address is in the range.
+// hands reports whether an address is in the range.
 func (s *Subnet) hands(ip netip.Addr) bool {
 	return ip.IsValid() && !ip.Less(s.RangeStart.Netip()) && !s.RangeEnd.Netip().Less(ip)
 }
@@ -94,7 +94,7 @@ func (r *Room) subnetKind() resource.Kind[Subnet] {
 	}
 }
 
-// checkSubnet looks at a subnet among the others, the interfaces, and its reservations. A subnet takes its reservations with it.
+// checkSubnet checks a subnet against the others, the interfaces, and its reservations. Deleting a subnet deletes its reservations.
 func (r *Room) checkSubnet(ctx context.Context, tx *db.Tx, was, now *Subnet) error {
 	if now == nil {
 		return nil
@@ -127,7 +127,7 @@ func (r *Room) checkSubnet(ctx context.Context, tx *db.Tx, was, now *Subnet) err
 	return c.Err()
 }
 
-// checkInterface looks whether the subnet's interface can serve it. What was so already is no reason to refuse another change.
+// checkInterface checks whether the subnet's interface can serve it. A problem that existed before does not block another change.
 func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, was, now *Subnet) error {
 	interfaces, err := r.deps.Interfaces(ctx, tx)
 	if err != nil {
@@ -152,10 +152,10 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, was
 	return nil
 }
 
-// ethernet is the kernel's word for links that DHCP works on.
+// ethernet is the kernel's name for links that DHCP works on.
 const ethernet = "ether"
 
-// ownAddresses are those of the gateway.
+// ownAddresses returns the gateway's addresses.
 func ownAddresses(links []host.Link) (own []netip.Addr) {
 	for _, l := range links {
 		for _, a := range l.Addrs {
@@ -165,7 +165,7 @@ func ownAddresses(links []host.Link) (own []netip.Addr) {
 	return own
 }
 
-// checkReserved looks whether the reservations of a subnet still fit.
+// checkReserved checks whether the reservations of a subnet still fit.
 func (r *Room) checkReserved(ctx context.Context, tx *db.Tx, c *check.List, s *Subnet) error {
 	list, err := r.reservations.Where(ctx, tx, "subnet_id = $1", s.ID)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Room) checkReserved(ctx context.Context, tx *db.Tx, c *check.List, s *S
 	return nil
 }
 
-// size is how many addresses the range has.
+// size returns the number of addresses in the range.
 func (s *Subnet) size() int64 {
 	first, last := s.RangeStart.Netip().As4(), s.RangeEnd.Netip().As4()
 	return int64(binary.BigEndian.Uint32(last[:])) - int64(binary.BigEndian.Uint32(first[:])) + 1

@@ -18,14 +18,14 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Unless the caller says otherwise.
+// Defaults.
 const (
 	capturePackets = 10_000
 	captureBytes   = 10 << 20
 	captureSeconds = 30
 )
 
-// Capture says which packets are captured, and when it is enough.
+// Capture says which packets to capture, and when to stop.
 type Capture struct {
 	Interface value.IfName `json:"interface" required:"true" doc:"Network interface of the machine."`
 	Protocol  *string      `json:"protocol" enum:"tcp,udp,icmp,icmp6,arp" doc:"Only this protocol; all by default."`
@@ -36,7 +36,7 @@ type Capture struct {
 	Seconds   *int         `json:"seconds" minimum:"1" maximum:"300" doc:"Maximum duration in seconds; 30 by default."`
 }
 
-// Validate says what the fields can say about each other.
+// Validate checks the fields against each other.
 func (p *Capture) Validate() error {
 	var c check.List
 	c.That(p.Port == nil || p.Protocol == nil || *p.Protocol == "tcp" || *p.Protocol == "udp", "port", "must be empty, because only tcp and udp have ports")
@@ -48,7 +48,7 @@ func (p *Capture) Validate() error {
 	return c.Err()
 }
 
-// or is what is given, or what holds where nothing is.
+// or returns the given value, or a default.
 func or[T any](given *T, otherwise T) T {
 	if given == nil {
 		return otherwise
@@ -70,7 +70,7 @@ func (r *Room) mountCapture() {
 	httpd.Download(r.Router, http.MethodPost, "/diagnostics/capture", httpd.Write.Here(), tag.Audited("diagnostics.capture", "Capture packets as a pcap file, sent while they pass"), pcapType, r.capture)
 }
 
-// capture captures packets into the answer. One at a time, because each costs the machine for every packet that passes.
+// capture streams captured packets. Only one runs at a time, because each costs the machine for every passing packet.
 func (r *Room) capture(c *httpd.Call, in struct{ Body Capture }) (name string, write func(w io.Writer) error, err error) {
 	links, err := r.Host.Links(c)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Room) capture(c *httpd.Call, in struct{ Body Capture }) (name string, w
 	return name, func(w io.Writer) error {
 		defer r.captures.give()
 		file := packets{to: w, most: filter.Bytes}
-		// A packet that does not fit any more is cut off here, and not in the middle by the machine.
+		// Packets that no longer fit are cut here, at a packet boundary, not by the machine.
 		filter.Bytes = min(filter.Bytes+1<<20, host.CaptureMostBytes)
 		ctx, enough := context.WithCancelCause(c)
 		defer enough(nil)
@@ -125,11 +125,11 @@ var errEnough = errors.New("the capture is as long as it may be")
 const (
 	pcapHeader       = 24
 	pcapPacketHeader = 16
-	// pcapPacketMost is longer than any packet that is captured.
+	// pcapPacketMost is longer than any captured packet.
 	pcapPacketMost = 1 << 20
 )
 
-// packets passes the packets of a capture on whole.
+// packets passes on complete packets of a capture.
 type packets struct {
 	to      io.Writer
 	most    int64
@@ -153,7 +153,7 @@ func (p *packets) write(b []byte) {
 			if len(rest) < pcapPacketHeader {
 				break
 			}
-			n = pcapPacketHeader + int(binary.NativeEndian.Uint32(rest[8:])) // tcpdump writes as the machine does
+			n = pcapPacketHeader + int(binary.NativeEndian.Uint32(rest[8:])) // tcpdump writes in the machine's byte order
 			if n > pcapPacketMost {
 				p.failed = fmt.Errorf("a packet of %d bytes in a capture", n)
 				return

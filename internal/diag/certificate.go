@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// expiresSoon is when a certificate is worth a warning.
+// expiresSoon is the remaining validity below which a certificate causes a warning.
 const expiresSoon = 14 * 24 * time.Hour
 
-// certificate looks at the certificate of a service that speaks TLS.
+// certificate checks the certificate of a TLS service.
 func (w *walk) certificate() (bool, error) {
 	if !w.q.tls() {
 		return true, nil
@@ -24,7 +24,7 @@ func (w *walk) certificate() (bool, error) {
 	name := w.q.Destination.String()
 	ctx, cancel := context.WithTimeout(w, tcpWait)
 	defer cancel()
-	// Any certificate is looked at, and nothing is sent over the connection.
+	// Any certificate is accepted for inspection, and nothing is sent over the connection.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name, MinVersion: tls.VersionTLS10}}
 	step := Step{Kind: "certificate", Status: passed, Subject: name}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(w.destination.String(), strconv.Itoa(w.port)))
@@ -39,7 +39,7 @@ func (w *walk) certificate() (bool, error) {
 	return w.add(step), nil
 }
 
-// judge says what a client thinks of a certificate. Without roots, those of the machine count.
+// judge says whether a client would accept a certificate. Without roots, the machine's are used.
 func (w *walk) judge(step *Step, chain []*x509.Certificate, now time.Time, roots *x509.CertPool) {
 	name, leaf := w.q.Destination.String(), chain[0]
 	_, err := netip.ParseAddr(name)
@@ -84,7 +84,7 @@ func issuer(c *x509.Certificate) string {
 	return "an issuer without a name"
 }
 
-// names are the first names of a certificate.
+// names returns the first names of a certificate.
 func names(c *x509.Certificate) string {
 	list := c.DNSNames
 	for _, ip := range c.IPAddresses {
@@ -100,7 +100,7 @@ func names(c *x509.Certificate) string {
 	return strings.Join(list, ", ")
 }
 
-// handshake says why there was none, in words.
+// handshake explains why a TLS handshake failed.
 func handshake(err error) string {
 	alert, isAlert := errors.AsType[tls.AlertError](err)
 	_, isOther := errors.AsType[tls.RecordHeaderError](err)

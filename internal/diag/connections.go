@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Connection is a connection that passes the gateway or ends at it.
+// Connection is a connection through or to the gateway.
 type Connection struct {
 	ID              string `json:"id" doc:"Id, to end it by."`
 	Protocol        string `json:"protocol" doc:"tcp, udp, icmp, icmpv6, or the number of another protocol."`
@@ -32,7 +32,7 @@ type Connection struct {
 	Destination     string `json:"destination" doc:"Destination address before NAT."`
 	DestinationPort *int   `json:"destination_port" doc:"Destination port; null for protocols without ports."`
 	NAT             string `json:"nat" enum:",source,destination,both" doc:"What NAT rewrites: the source, the destination, both, or nothing when it is empty."`
-	// What is rewritten is seen in the answers.
+	// NAT is visible in the addresses of the answers.
 	SeenSource          string `json:"seen_source" doc:"Address that the destination sees it come from: after NAT."`
 	SeenSourcePort      *int   `json:"seen_source_port" doc:"Port that the destination sees it come from."`
 	SeenDestination     string `json:"seen_destination" doc:"Destination address after NAT."`
@@ -59,7 +59,6 @@ const (
 	connectionsMost  = 1000
 )
 
-// connectionQuery says which connections are asked for.
 type connectionQuery struct {
 	Source      value.Prefix `query:"source" doc:"Address or network that started it."`
 	Destination value.Prefix `query:"destination" doc:"Destination address or network, before or after NAT."`
@@ -81,7 +80,7 @@ func protocolName(n uint8) string {
 	return strconv.Itoa(int(n))
 }
 
-// states are the words for the states of TCP connections.
+// states maps names to the states of TCP connections.
 var states = func() map[string]host.ConnectionState {
 	words := map[string]host.ConnectionState{}
 	for s := host.ConnectionState(1); s.String() != ""; s++ {
@@ -104,7 +103,7 @@ func (q *connectionQuery) Validate() error {
 	return c.Err()
 }
 
-// query is what the machine is asked.
+// query converts the query for the machine.
 func (q *connectionQuery) query() (host.ConnectionQuery, error) {
 	var c check.List
 	asked := host.ConnectionQuery{Source: q.Source.Netip(), Destination: q.Destination.Netip(), Port: uint16(or(q.Port, 0)), Limit: or(q.Limit, connectionsShown)}
@@ -154,7 +153,7 @@ func (r *Room) mountConnections() {
 		})
 }
 
-// connections asks for the table; same tells who asks the same.
+// connections reads the table; requests with the same key share an answer.
 func (r *Room) connections(c *httpd.Call, same string, q host.ConnectionQuery) Connections {
 	page, err := r.table.Ask(c, same, func(ctx context.Context) (host.ConnectionPage, error) { return r.Host.Connections(ctx, q) })
 	if err != nil {
@@ -163,7 +162,7 @@ func (r *Room) connections(c *httpd.Call, same string, q host.ConnectionQuery) C
 	}
 	out := Connections{Connections: make([]Connection, 0, len(page.List)), Matching: page.Matching, Total: page.Total}
 	for i := range page.List {
-		out.Connections = append(out.Connections, shown(&page.List[i]))
+		out.Connections = append(out.Connections, view(&page.List[i]))
 	}
 	if page.More {
 		out.Next = out.Connections[len(out.Connections)-1].ID
@@ -171,8 +170,8 @@ func (r *Room) connections(c *httpd.Call, same string, q host.ConnectionQuery) C
 	return out
 }
 
-// shown is a connection as people see it.
-func shown(c *host.Connection) Connection {
+// view converts a connection for the API.
+func view(c *host.Connection) Connection {
 	out := Connection{
 		ID: connectionID(c.ConnectionKey), Protocol: protocolName(c.Protocol), State: c.State.String(), Source: c.Source.String(), Destination: c.Destination.String(),
 		SeenSource: c.Reply.Destination.String(), SeenDestination: c.Reply.Source.String(), Seconds: c.Seconds, Assured: c.Assured,
@@ -224,7 +223,7 @@ func (r *Room) endConnection(c *httpd.Call, id string) error {
 	return err
 }
 
-// connectionKey is a key on its way through an id.
+// connectionKey is a key encoded in an id.
 type connectionKey struct {
 	_                           struct{} `cbor:",toarray"`
 	Source, Destination         []byte
@@ -234,7 +233,7 @@ type connectionKey struct {
 	ID                          uint32
 }
 
-// connectionID is a text that the key can be read from: the kernel finds a connection by nothing less.
+// connectionID encodes the key as a text: the kernel needs all of it to find a connection.
 func connectionID(k host.ConnectionKey) string {
 	b, err := cbor.Marshal(connectionKey{
 		Source: k.Source.AsSlice(), Destination: k.Destination.AsSlice(), SourcePort: k.SourcePort, DestinationPort: k.DestinationPort,

@@ -1,5 +1,5 @@
-// Package diag owns what operators look at the network with: ping, traceroute, dig, curl and a TCP probe, packet captures, the table of
-// connections, and the answer to why one machine cannot reach another.
+// Package diag provides the operators' network tools: ping, traceroute, dig, curl and a TCP probe, packet captures, the table of
+// connections, and the explanation why one machine cannot reach another.
 package diag
 
 import (
@@ -15,11 +15,11 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// Explain says what the packet filter does with the first packet of a connection that does not come from the gateway.
+	// Explain returns the packet filter's decision about the first packet of a connection that does not come from the gateway.
 	Explain func(c *httpd.Call, p Packet) (Verdict, error)
-	// Zones are the interfaces of each zone.
+	// Zones returns the interfaces of each zone.
 	Zones func(ctx context.Context) (map[value.Zone][]value.IfName, error)
 	// Resolve asks the machine's own resolver for the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
@@ -33,24 +33,24 @@ type Packet struct {
 	Port                int    // zero for icmp
 }
 
-// Verdict is what becomes of a packet.
+// Verdict is the decision about a packet.
 type Verdict struct {
 	Accepted bool
-	// Path is input for the gateway itself, forward for what goes through it, unroutable for what goes nowhere.
+	// Path is input for the gateway itself, forward for forwarded packets, and unroutable without a route.
 	Path string
-	// Text says who decided it and why; the rule is there if it was one of the operator's.
+	// Text says who decided it and why; Rule is set if it was one of the operator's.
 	Text   string
 	Rule   string
 	RuleID *uuid.UUID
-	// OutInterface and OutZone are where it leaves by; empty unless it is forwarded.
+	// OutInterface and OutZone are where it leaves; empty unless it is forwarded.
 	OutInterface, OutZone string
-	// Destination and Port are what they are after NAT.
+	// Destination and Port are those after NAT.
 	Destination netip.Addr
 	Port        int
 	NAT         []Rewrite
 }
 
-// Rewrite is what NAT did.
+// Rewrite is the effect of NAT.
 type Rewrite struct {
 	Destination bool // or the source
 	Rule        string
@@ -58,7 +58,7 @@ type Rewrite struct {
 	From, To    string
 }
 
-// Room is diagnostics.
+// Room runs diagnostics.
 type Room struct {
 	*kit.Kit
 	deps     Deps

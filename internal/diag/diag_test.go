@@ -65,7 +65,7 @@ func start(t *testing.T) *bench {
 	return b
 }
 
-// post makes a request that can be given up.
+// post makes a request that can be canceled.
 func (b *bench) post(ctx context.Context, path string, body any) (*http.Response, error) {
 	content, _ := json.Marshal(body)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.server.URL+httpd.Prefix+path, bytes.NewReader(content))
@@ -177,7 +177,7 @@ func TestMissingProgram(t *testing.T) {
 	}
 }
 
-// stuck makes every probe run until it is ended, and tells of their beginnings and ends.
+// stuck makes every probe run until it is ended, and reports when probes begin and end.
 func (b *bench) stuck() (begun, ended chan string) {
 	begun, ended = make(chan string, 100), make(chan string, 100)
 	b.Machine.ScriptProbes(func(ctx context.Context, p host.Probe, sink func([]byte)) (host.ProbeEnd, error) {
@@ -267,7 +267,7 @@ func TestRunIsFollowed(t *testing.T) {
 	if e := next(t, conn); e.Output != "one\n" || e.Over {
 		t.Errorf("%+v", e)
 	}
-	late := b.events(t, "admin", run) // hears what was said before
+	late := b.events(t, "admin", run) // gets the earlier output, too
 	if e := next(t, late); e.Output != "one\n" {
 		t.Errorf("%+v", e)
 	}
@@ -320,7 +320,7 @@ func TestViewersFollowNothing(t *testing.T) {
 	}
 }
 
-// pcap is a file with so many packets of so many bytes.
+// pcap returns a file with n packets of the given size.
 func pcap(n, size int) []byte {
 	file := binary.NativeEndian.AppendUint32(nil, 0xa1b2c3d4)
 	file = append(file, make([]byte, 20)...)
@@ -357,7 +357,7 @@ func TestCapture(t *testing.T) {
 	if err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/vnd.tcpdump.pcap" || !strings.HasPrefix(res.Header.Get("Content-Disposition"), "attachment; filename=lan0-") {
 		t.Fatalf("%s %v %v", res.Status, res.Header, err)
 	}
-	// As many whole packets as fit.
+	// As many complete packets as fit.
 	if want := pcap((2000-24)/116, 100); !bytes.Equal(file, want) {
 		t.Errorf("%d bytes, want %d", len(file), len(want))
 	}
@@ -404,17 +404,17 @@ func TestOneCaptureAtATimeUntilItsCallerHangsUp(t *testing.T) {
 	hangUp()
 	<-ended
 	res.Body.Close()
-	// What fails before there is a file is said.
+	// An error before there is a file is reported.
 	b.Machine.ScriptProbes(func(context.Context, host.Probe, func([]byte)) (host.ProbeEnd, error) {
 		return host.ProbeEnd{ExitStatus: 1, Said: "tcpdump: lan0: That device is not up"}, nil
 	})
 	waittest.Until(t, "the former capture has ended", func() bool {
 		a := b.Do(t, "admin", http.MethodPost, "/diagnostics/capture", `{"interface":"lan0"}`)
-		said := a.Status == 503 && strings.Contains(a.Error.Message, "is not up")
-		if !said && a.Status != 409 {
+		reported := a.Status == 503 && strings.Contains(a.Error.Message, "is not up")
+		if !reported && a.Status != 409 {
 			t.Fatalf("%d %s", a.Status, a.Body)
 		}
-		return said
+		return reported
 	})
 }
 
@@ -427,7 +427,7 @@ func connection(n int) host.Connection {
 	}
 }
 
-// A kernel that does not answer keeps nobody waiting, and who asks again is answered as well.
+// A kernel that does not answer blocks nobody, and repeated requests are answered, too.
 func TestConnectionsOfAKernelThatHangs(t *testing.T) {
 	b := start(t)
 	b.Machine.Hang(true)

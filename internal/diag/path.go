@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Question asks whether a connection comes about, and if not, why.
+// Question asks whether a connection is possible, and if not, why.
 type Question struct {
 	SourceZone  value.Zone `json:"source_zone" doc:"Zone of the source. Without a source address, one of its networks is used."`
 	Source      value.Addr `json:"source" doc:"Address of the source. Without it and without a zone, the source is the gateway itself."`
@@ -48,14 +48,14 @@ func (q *Question) Validate() error {
 
 func (q *Question) protocol() string { return or(q.Protocol, "tcp") }
 
-// tlsPorts are those of services that begin with a TLS handshake.
+// tlsPorts lists the ports of services that begin with a TLS handshake.
 var tlsPorts = []int{443, 465, 636, 853, 989, 990, 992, 993, 995, 3443, 5061, 5671, 6443, 6514, 8443, 8883, 9443}
 
 func (q *Question) tls() bool {
 	return q.protocol() == "tcp" && or(q.TLS, slices.Contains(tlsPorts, *q.Port))
 }
 
-// what is the protocol with its port, for people.
+// what describes the protocol with its port.
 func (q *Question) what() string {
 	if q.Port == nil {
 		return q.protocol()
@@ -63,7 +63,7 @@ func (q *Question) what() string {
 	return fmt.Sprintf("%s port %d", q.protocol(), *q.Port)
 }
 
-// Path is the way from a source to a destination, as far as it goes.
+// Path is the path from a source to a destination, as far as it goes.
 type Path struct {
 	Reaches    bool   `json:"reaches" doc:"Whether nothing was found that stops it."`
 	StoppedAt  string `json:"stopped_at" enum:",name,source,route,filter,nat,connect,certificate" doc:"The step that it ends at; empty when it does not."`
@@ -73,7 +73,7 @@ type Path struct {
 	DurationMS int64  `json:"duration_ms" doc:"How long it took, in milliseconds, rounded up."`
 }
 
-// Step is one part of the way.
+// Step is one part of the path.
 type Step struct {
 	Kind     string     `json:"kind" enum:"name,source,route,filter,nat,connect,certificate" doc:"What was looked at."`
 	Status   string     `json:"status" enum:"ok,warning,failed,skipped" doc:"What was found."`
@@ -91,10 +91,10 @@ const (
 	skipped = "skipped"
 )
 
-// pathWithin is how long all steps together may take.
+// pathWithin limits the time of all steps together.
 const pathWithin = 30 * time.Second
 
-// path takes the steps.
+// path runs the steps.
 func (r *Room) path(c *httpd.Call, q Question) (Path, error) {
 	run, over, err := r.begin(c, q.Run)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *Room) path(c *httpd.Call, q Question) (Path, error) {
 	ctx, cancel := context.WithTimeout(run, pathWithin)
 	defer cancel()
 	began := time.Now()
-	w := walk{Context: ctx, room: r, call: c, q: q, tell: run.tell, since: began, source: q.Source.Netip(), port: or(q.Port, 0)}
+	w := walk{Context: ctx, room: r, call: c, q: q, publish: run.publish, since: began, source: q.Source.Netip(), port: or(q.Port, 0)}
 	for _, step := range []func() (bool, error){w.name, w.from, w.gateway, w.connect, w.certificate} {
 		on, err := step()
 		if err != nil {
@@ -129,29 +129,29 @@ func (r *Room) path(c *httpd.Call, q Question) (Path, error) {
 	return p, nil
 }
 
-// walk is a path on its way. Each step returns whether it goes on.
+// walk is a path in progress. Each step returns whether to continue.
 type walk struct {
 	context.Context
-	room  *Room
-	call  *httpd.Call
-	q     Question
-	tell  func(Event)
-	since time.Time
-	steps []Step
+	room    *Room
+	call    *httpd.Call
+	q       Question
+	publish func(Event)
+	since   time.Time
+	steps   []Step
 
-	source      netip.Addr // not valid for the gateway itself
+	source      netip.Addr // invalid for the gateway itself
 	in          value.IfName
 	destination netip.Addr // after NAT, once that is known
 	port        int
 	local       bool // the destination is the gateway
 }
 
-// add adds a step, and tells whether the way goes on behind it.
+// add adds a step, and reports whether the path continues after it.
 func (w *walk) add(s Step) bool {
 	s.Duration = milliseconds(time.Since(w.since))
 	w.since = time.Now()
 	w.steps = append(w.steps, s)
-	w.tell(Event{Step: &s})
+	w.publish(Event{Step: &s})
 	return s.Status != failed
 }
 
@@ -179,7 +179,7 @@ func (w *walk) end() Path {
 	return p
 }
 
-// name finds the address of the destination.
+// name resolves the destination.
 func (w *walk) name() (bool, error) {
 	name := w.q.Destination.String()
 	if ip, err := netip.ParseAddr(name); err == nil {
@@ -216,7 +216,7 @@ func (w *walk) name() (bool, error) {
 	return w.add(step), nil
 }
 
-// from finds where the packet comes in. The gateway itself has no such step.
+// from determines where the packet comes in. The gateway's own packets have no such step.
 func (w *walk) from() (bool, error) {
 	if !w.source.IsValid() && w.q.SourceZone.IsZero() {
 		return true, nil
@@ -294,7 +294,7 @@ func zoneOf(zones map[value.Zone][]value.IfName, name value.IfName) (value.Zone,
 	return value.Zone{}, false
 }
 
-// standIn is an address of a network of the interfaces that is not the gateway's own.
+// standIn returns an address in a network of the interfaces that is not the gateway's own.
 func standIn(links []host.Link, interfaces []value.IfName, like netip.Addr) (netip.Addr, value.IfName) {
 	for _, name := range interfaces {
 		i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == name.String() })
@@ -322,7 +322,7 @@ func owned(links []host.Link, ip netip.Addr) bool {
 	})
 }
 
-// dead says what is wrong with a link; empty when it carries packets.
+// dead explains why a link carries no packets; empty if it does.
 func dead(links []host.Link, name string) string {
 	i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == name })
 	switch {
@@ -336,7 +336,7 @@ func dead(links []host.Link, name string) string {
 	return ""
 }
 
-// gateway is what the gateway does with the packet: where it sends it, whether it lets it pass, and what it rewrites.
+// gateway determines what the gateway does with the packet: routing, filtering and NAT.
 func (w *walk) gateway() (bool, error) {
 	if w.in.IsZero() {
 		return w.ownWay()
@@ -366,7 +366,7 @@ func (w *walk) gateway() (bool, error) {
 	return w.rewritten(v), nil
 }
 
-// ownWay is the way of what the gateway sends itself.
+// ownWay determines the route of the gateway's own packets.
 func (w *walk) ownWay() (bool, error) {
 	source := w.source
 	way, err := w.room.Host.RouteTo(w, w.destination, source, "")
@@ -397,7 +397,7 @@ const checkLink = "Check the cable and the switch, and that the interface is on 
 
 const noRoute = "Add a route under Network, Routes, or check the interface to the default gateway."
 
-// alive fails a step whose packets leave by a link that carries none.
+// alive fails a step if its outgoing link carries no packets.
 func (w *walk) alive(step *Step, link string) error {
 	links, err := w.room.Host.Links(w)
 	if err != nil {
@@ -409,7 +409,7 @@ func (w *walk) alive(step *Step, link string) error {
 	return nil
 }
 
-// routed is where the gateway sends a packet, after NAT of its destination.
+// routed adds the route of a packet, after NAT of its destination.
 func (w *walk) routed(v Verdict) (bool, error) {
 	for _, n := range v.NAT {
 		if n.Destination {
@@ -452,7 +452,7 @@ func (w *walk) routed(v Verdict) (bool, error) {
 	return w.add(step), nil
 }
 
-// rewritten is what NAT does to the source of a packet that leaves, and what it does not do and should.
+// rewritten adds NAT of the source of an outgoing packet, and warns if it is missing.
 func (w *walk) rewritten(v Verdict) bool {
 	masked := false
 	for _, n := range v.NAT {
@@ -473,7 +473,7 @@ func (w *walk) rewritten(v Verdict) bool {
 	return true
 }
 
-// connect tries the destination, from the gateway.
+// connect tries the destination from the gateway.
 func (w *walk) connect() (bool, error) {
 	switch w.q.protocol() {
 	case "udp":
@@ -500,7 +500,7 @@ func (w *walk) connect() (bool, error) {
 	return w.add(step), nil
 }
 
-// udp cannot be tried, but the gateway knows its own services.
+// udp cannot try a service, but the gateway knows its own.
 func (w *walk) udp() (bool, error) {
 	if !w.local {
 		return w.add(Step{Kind: "connect", Status: skipped, Text: "UDP has no handshake, so the gateway cannot tell whether the service answers."}), nil

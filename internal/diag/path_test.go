@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// link is an interface that is connected.
+// link is a connected interface.
 func link(name, address string) host.Link {
 	n := netip.MustParsePrefix(address)
 	return host.Link{
@@ -108,7 +108,7 @@ func TestPath(t *testing.T) {
 		well()
 		x.arrange()
 		if x.name == "no TLS" {
-			// What answers says something else than a handshake.
+			// The server answers with something other than a handshake.
 			go func() {
 				for {
 					conn, err := l.Accept()
@@ -126,7 +126,7 @@ func TestPath(t *testing.T) {
 			t.Errorf("%s: %s\n%+v", x.name, kinds(p), p)
 		}
 	}
-	// One address of the zone is asked about, and not the gateway's own.
+	// The question is about one address of the zone, not the gateway's own.
 	well()
 	b.path(t, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "port": 80})
 	if b.asked.Source.String() != "10.10.0.2" || b.asked.InInterface.String() != "lan0" || b.asked.Port != 80 {

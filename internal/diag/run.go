@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// atOnce is how many tools run at the same time.
 	atOnce = 4
 	// beginsWithin is how long a follower waits for the run to begin.
 	beginsWithin = 30 * time.Second
 )
 
-// Event is what a follower of a run gets to see.
+// Event is sent to the follower of a run.
 type Event struct {
 	Output string `json:"output,omitzero" doc:"What the tool printed since the last event."`
 	Step   *Step  `json:"step,omitzero" doc:"A step of a path that is decided."`
 	Over   bool   `json:"over,omitzero" doc:"Whether the run has ended. It is the last event; the answer to the request has the result."`
 }
 
-// runs are the tools that run now, and who follows them.
+// runs tracks the running tools and their followers.
 type runs struct {
 	mu       sync.Mutex
 	busy     int
 	meetings map[uuid.UUID]*meeting
 }
 
-// meeting is where a run and its followers find each other, in whichever order they come.
+// meeting brings a run and its followers together, in whichever order they come.
 type meeting struct {
 	id   uuid.UUID
-	here int // under runs.mu: how many hold it
+	here int // under runs.mu: number of users
 
 	mu      sync.Mutex
 	owner   string // who runs it; empty until it has begun
@@ -78,20 +77,20 @@ func (m *meeting) change(to func()) {
 
 var errHungUp = errors.New("the follower of the run has hung up")
 
-// run is one tool at work.
+// run is one running tool.
 type run struct {
 	context.Context
-	meeting *meeting // nil when there is no follower
+	meeting *meeting // nil without a follower
 }
 
-// tell tells the follower.
-func (r *run) tell(e Event) {
+// publish sends an event to the follower.
+func (r *run) publish(e Event) {
 	if r.meeting != nil {
 		r.meeting.change(func() { r.meeting.events = append(r.meeting.events, e) })
 	}
 }
 
-// begin takes a turn for a run, which has to be over when it ends.
+// begin takes a turn for a run; the caller must call over when it ends.
 func (r *Room) begin(c *httpd.Call, id *uuid.UUID) (_ *run, over func(), err error) {
 	r.runs.mu.Lock()
 	if r.runs.busy == atOnce {
@@ -132,7 +131,6 @@ func (r *Room) begin(c *httpd.Call, id *uuid.UUID) (_ *run, over func(), err err
 	}, nil
 }
 
-// following says which run is followed.
 type following struct {
 	Run uuid.UUID `query:"run" doc:"The id in the request that starts the run. You can follow before the run starts."`
 }
@@ -144,7 +142,7 @@ func (f *following) Validate() error {
 	return nil
 }
 
-// follow sends what a run of the caller tells, from its beginning. A run whose follower goes away is ended.
+// follow streams the caller's own run from its beginning. Closing the stream stops the run.
 func (r *Room) follow(ctx context.Context, in following, send func(Event) error) error {
 	m := r.runs.meet(in.Run)
 	defer r.runs.part(m)
@@ -157,7 +155,7 @@ func (r *Room) follow(ctx context.Context, in following, send func(Event) error)
 		m.mu.Unlock()
 		begun := owner != ""
 		if begun && owner != own {
-			return nil // the run of another
+			return nil // someone else's run
 		}
 		for _, e := range events {
 			if err := send(e); err != nil {
@@ -190,7 +188,7 @@ func (m *meeting) hangUp() {
 	}
 }
 
-// turn is for one at a time.
+// turn admits one at a time.
 type turn struct {
 	mu    sync.Mutex
 	taken bool

@@ -22,19 +22,18 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Host is what ping and traceroute are asked.
+// Host is a request for ping or traceroute.
 type Host struct {
 	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
 	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
-// Validate says what is wrong with the target.
 func (h *Host) Validate() error {
 	_, err := host.ProbeHost(h.Target)
 	return target(err)
 }
 
-// target is a complaint about the target.
+// target turns an error into one about the target.
 func target(err error) error {
 	if err != nil {
 		return fault.Field("target", "%s", err)
@@ -42,19 +41,18 @@ func target(err error) error {
 	return nil
 }
 
-// Page is what curl is asked.
+// Page is a request for curl.
 type Page struct {
 	Target string     `json:"target" required:"true" maxLength:"253" doc:"An http or https URL; http by default. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
 	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
-// Validate says what is wrong with the target.
 func (p *Page) Validate() error {
 	_, err := host.ProbeURL(p.Target)
 	return target(err)
 }
 
-// Name is what dig is asked.
+// Name is a request for dig.
 type Name struct {
 	Target string     `json:"target" required:"true" maxLength:"253" doc:"DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
 	Type   *string    `json:"type" enum:"A,AAAA,CNAME,MX,TXT,NS,SOA,PTR,SRV,CAA" doc:"Record type; A by default."`
@@ -69,13 +67,12 @@ func (n *Name) kind() string {
 	return *n.Type
 }
 
-// Validate says what is wrong with the target.
 func (n *Name) Validate() error {
 	_, err := host.ProbeName(n.Target, n.kind())
 	return target(err)
 }
 
-// Port is what the TCP probe is asked.
+// Port is a request for the TCP probe.
 type Port struct {
 	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address, with :port unless the port is given separately. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
 	Port   *int       `json:"port" minimum:"1" maximum:"65535" doc:"The port. An IPv6 address needs it given here."`
@@ -97,13 +94,12 @@ func (p *Port) end() (name string, port int, err error) {
 	return name, port, nil
 }
 
-// Validate says what is wrong with the target or the port.
 func (p *Port) Validate() error {
 	_, _, err := p.end()
 	return err
 }
 
-// Result is what a tool found.
+// Result is the result of a tool.
 type Result struct {
 	Output     string `json:"output" doc:"What the tool printed, at most 256 KiB."`
 	ExitStatus int    `json:"exit_status" doc:"Exit status of the tool: 0 on success. If it was stopped, 128 plus the number of the signal."`
@@ -153,7 +149,7 @@ func (r *Room) probe(c *httpd.Call, id *uuid.UUID, p host.Probe) (Result, error)
 	})
 }
 
-// away is an error about running a program, for who wanted it run.
+// away turns an error about running a program into a fault for the caller.
 func away(tool host.ProbeTool, err error) error {
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
@@ -164,7 +160,7 @@ func away(tool host.ProbeTool, err error) error {
 	return err
 }
 
-// tool writes down that a tool is used, takes a turn, and has it work.
+// tool audits the use of a tool, takes a turn, and runs it.
 func (r *Room) tool(c *httpd.Call, id *uuid.UUID, action, subject string, work func(run *run, print func([]byte)) (host.ProbeEnd, error)) (Result, error) {
 	run, over, err := r.begin(c, id)
 	if err != nil {
@@ -178,9 +174,9 @@ func (r *Room) tool(c *httpd.Call, id *uuid.UUID, action, subject string, work f
 	var kept strings.Builder
 	var text plainText
 	end, err := work(run, func(output []byte) {
-		if said := text.next(output); said != "" {
-			kept.WriteString(said)
-			run.tell(Event{Output: said})
+		if printed := text.next(output); printed != "" {
+			kept.WriteString(printed)
+			run.publish(Event{Output: printed})
 		}
 	})
 	if err != nil {
@@ -191,15 +187,15 @@ func (r *Room) tool(c *httpd.Call, id *uuid.UUID, action, subject string, work f
 	}, nil
 }
 
-// milliseconds are whole ones, rounded up.
+// milliseconds rounds up to whole milliseconds.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// plainText makes text of what programs print: a part of it is what strangers sent.
+// plainText makes valid text of the output of programs, some of which comes from strangers.
 type plainText struct{ rest []byte }
 
-// next is the text of the next bytes. A character that is cut off is kept for the ones after them.
+// next returns the text of the next bytes. An incomplete character is kept for the following bytes.
 func (p *plainText) next(b []byte) string {
 	b = append(p.rest, b...)
 	whole := len(b)
@@ -221,14 +217,14 @@ func (p *plainText) next(b []byte) string {
 }
 
 const (
-	// tcpWait is how long one address may take to answer, and tcpWithin how long all of it may.
+	// tcpWait is how long one address may take to answer, and tcpWithin how long all of them together.
 	tcpWait   = 5 * time.Second
 	tcpWithin = 8 * time.Second
 )
 
 var errTCPLate = errors.New("it took too long")
 
-// connect tries a TCP port of each address of a name until one answers.
+// connect tries a TCP port on each address of a name until one answers.
 func (r *Room) connect(ctx context.Context, name string, port int, print func([]byte)) (end host.ProbeEnd, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tcpWithin, errTCPLate)
 	defer cancel()
@@ -263,7 +259,7 @@ func (r *Room) connect(ctx context.Context, name string, port int, print func([]
 	return end, nil
 }
 
-// addresses are those of a name, or the one that it is.
+// addresses resolves a name, or parses an address.
 func (r *Room) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{ip.Unmap()}, nil
@@ -275,7 +271,7 @@ func (r *Room) addresses(ctx context.Context, name string) ([]netip.Addr, error)
 	return list, err
 }
 
-// dial connects and hangs up.
+// dial connects and disconnects.
 func dial(ctx context.Context, at string) error {
 	conn, err := (&net.Dialer{Timeout: tcpWait}).DialContext(ctx, "tcp", at)
 	if err != nil {
@@ -284,7 +280,7 @@ func dial(ctx context.Context, at string) error {
 	return conn.Close()
 }
 
-// refused says why there is no connection, in words.
+// refused explains why a connection failed.
 func refused(err error) string {
 	var late interface{ Timeout() bool }
 	switch {
@@ -304,7 +300,7 @@ func refused(err error) string {
 	return "the connection fails"
 }
 
-// unresolved says why a name has no address, in words.
+// unresolved explains why a name has no address.
 func unresolved(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return "the name does not exist"
@@ -312,7 +308,7 @@ func unresolved(err error) string {
 	return "DNS does not answer"
 }
 
-// family complains about addresses of different families.
+// family refuses addresses of different families.
 func family(c *check.List, field string, a, b netip.Addr) {
 	c.That(!a.IsValid() || !b.IsValid() || a.Is4() == b.Is4(), field, "must be of the same family as the other address")
 }

@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Config is all that unbound's files depend on.
+// Config is everything that unbound's files depend on.
 type Config struct {
 	Settings Settings `json:"settings"`
 	Zones    []Zone   `json:"zones"`
@@ -31,7 +31,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 	return &Config{Settings: *s, Zones: zones, Records: records}, err
 }
 
-// model is the configuration in unbound's terms.
+// model returns the configuration in unbound's terms.
 func (c *Config) model() (*model, error) {
 	c.compile.Do(func() { c.compiled, c.failed = build(c) })
 	return c.compiled, c.failed

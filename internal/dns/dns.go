@@ -1,5 +1,4 @@
-// Package dns owns name resolution: its settings, the zones and records of the house, and the unbound daemon that follows
-// them.
+// Package dns manages name resolution: its settings, the local zones and records, and the unbound daemon that serves them.
 package dns
 
 import (
@@ -13,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the resolver.
+// Room manages the resolver.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
@@ -46,7 +45,7 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Openings asks for port 53 while the resolver listens on an address that others can reach.
+// Openings requests port 53 while the resolver listens on an address that others can reach.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

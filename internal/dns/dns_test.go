@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// resolver is one in memory: it reads its file when it is started or told to, and takes commands in between.
+// resolver is one in memory: it reads its file at its start or on request, and accepts commands in between.
 type resolver struct {
 	machine  *kittest.Bench
 	mu       sync.Mutex
@@ -25,8 +25,8 @@ type resolver struct {
 	options  map[string][]string
 	zones    map[string]string
 	records  []string
-	commands []string
-	refuses  string // commands with this in them
+	accepted []string
+	refuses  string // commands that contain this
 }
 
 func (u *resolver) answer(q unbound.Question) (string, error) {
@@ -38,7 +38,7 @@ func (u *resolver) answer(q unbound.Question) (string, error) {
 	}
 	line := strings.Join(q, " ")
 	if q[0] != "get_option" && !strings.HasPrefix(q[0], "list") {
-		u.commands = append(u.commands, line)
+		u.accepted = append(u.accepted, line)
 	}
 	if u.refuses != "" && strings.Contains(line, u.refuses) {
 		return "error refused", nil
@@ -100,12 +100,12 @@ func (u *resolver) read() {
 	}
 }
 
-// said are the commands since the last call.
-func (u *resolver) said() []string {
+// commands returns the commands since the last call.
+func (u *resolver) commands() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list := u.commands
-	u.commands = nil
+	list := u.accepted
+	u.accepted = nil
 	return list
 }
 
@@ -121,7 +121,7 @@ func bench(t *testing.T) (*kittest.Bench, *dns.Room, *resolver) {
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatalf("not live at start: %v", failed)
 	}
-	u.said()
+	u.commands()
 	return b, room, u
 }
 
@@ -134,7 +134,7 @@ func dropIn(t *testing.T, b *kittest.Bench) string {
 	return string(content)
 }
 
-// create makes a row that is live at once.
+// create creates a row that is live at once.
 func create(t *testing.T, b *kittest.Bench, path string, body any) string {
 	t.Helper()
 	a := b.Do(t, "admin", http.MethodPost, path, body).Want(t, 201)
@@ -160,8 +160,8 @@ func record(t *testing.T, b *kittest.Bench, zone, name, kind, value string) stri
 
 func wantSaid(t *testing.T, u *resolver, want ...string) {
 	t.Helper()
-	if got := u.said(); !slices.Equal(got, want) {
-		t.Fatalf("unbound was told\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if got := u.commands(); !slices.Equal(got, want) {
+		t.Fatalf("unbound got\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -237,7 +237,7 @@ func TestSettings(t *testing.T) {
 	}
 	// What GET returned can be sent back unchanged.
 	installs := b.Machine.Installs(unbound.DropIn)
-	u.said()
+	u.commands()
 	b.Do(t, "admin", http.MethodPut, "/dns/settings", string(got.Data)).Want(t, 200)
 	wantSaid(t, u)
 	if b.Machine.Installs(unbound.DropIn) != installs {
@@ -278,8 +278,8 @@ func TestZones(t *testing.T) {
 		zone(t, b, name)
 	}
 	record(t, b, id, "www", "A", "10.0.0.1")
-	u.said()
-	// A remark is nobody's business but the operator's.
+	u.commands()
+	// A description is only for the operator.
 	b.Do(t, "admin", http.MethodPatch, "/dns/zones/"+id, `{"description":"z"}`).Want(t, 200)
 	wantSaid(t, u)
 	b.Do(t, "admin", http.MethodPut, "/dns/zones/"+id, `{"forward_to":[],"name":"corp.example.org"}`).Want(t, 200)
@@ -301,7 +301,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// A zone cannot get a name at which its records collide with those of others.
+// A zone cannot get a name at which its records collide with others.
 func TestZoneThatMovesOntoAnother(t *testing.T) {
 	b, _, _ := bench(t)
 	lan, sub := zone(t, b, "lan"), zone(t, b, "sub.other")
@@ -318,7 +318,7 @@ func TestRecordLife(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	runs := b.Machine.Runs(unbound.Check)
-	u.said()
+	u.commands()
 	id := record(t, b, lan, "www", "A", "10.0.0.1")
 	wantSaid(t, u, "local_zone www.lan. transparent", "local_data www.lan. 3600 IN A 10.0.0.1")
 	second := record(t, b, lan, "WWW.lan", "AAAA", "2001:DB8::1")
@@ -329,9 +329,9 @@ func TestRecordLife(t *testing.T) {
 	wantSaid(t, u, "local_zone www.lan. deny", "local_data_remove www.lan.", "local_data www.lan. 60 IN A 10.0.0.1", "local_zone www.lan. transparent")
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+id, nil).Want(t, 200)
 	wantSaid(t, u, "local_zone_remove www.lan.")
-	// The zone itself stays where its last record goes.
+	// The zone itself stays when its last record is deleted.
 	apex := record(t, b, lan, "", "A", "10.0.0.1")
-	u.said()
+	u.commands()
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+apex, nil).Want(t, 200)
 	wantSaid(t, u, "local_data_remove lan.")
 	// Several at once.
@@ -343,7 +343,7 @@ func TestRecordLife(t *testing.T) {
 	if b.Machine.Runs(unbound.Check) != runs {
 		t.Error("the checker was asked about a record")
 	}
-	// The files follow, and what unbound has is what is stored.
+	// The files follow, and unbound has what is stored.
 	waittest.UntilNil(t, "the files follow", func() error {
 		if file := dropIn(t, b); !strings.Contains(file, `"a.lan. 3600 IN A 10.0.0.2"`) {
 			return errors.New(file)
@@ -360,11 +360,11 @@ func TestRecordLife(t *testing.T) {
 	}
 }
 
-// Records of a zone that is off are stored, and nobody is told.
+// Records of a zone that is off are stored, and unbound gets nothing.
 func TestRecordOfAnInactiveZone(t *testing.T) {
 	b, _, u := bench(t)
 	id := create(t, b, "/dns/zones", `{"name":"lan","active":false}`)
-	u.said()
+	u.commands()
 	record(t, b, id, "www", "A", "10.0.0.1")
 	wantSaid(t, u)
 	b.Do(t, "admin", http.MethodPut, "/dns/zones/"+id, `{"active":true}`).Want(t, 200)
@@ -441,7 +441,7 @@ func TestValues(t *testing.T) {
 func TestDN04(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
-	u.said()
+	u.commands()
 	for _, x := range [][2]string{
 		{"A", "x"}, {"A", "2001:db8::1"}, {"A", "192.0.2.1 "}, {"A", "192.0.2.01"}, {"A", "192.0.2.1/24"}, {"AAAA", "192.0.2.1"}, {"AAAA", "::ffff:192.0.2.1"}, {"AAAA", "fe80::1%eth0"},
 		{"CNAME", "."}, {"CNAME", "a b"}, {"CNAME", strings.Repeat("a", 64)}, {"NS", "a_-"}, {"PTR", "a..b"}, {"MX", "mail"}, {"MX", "x mail"}, {"MX", "65536 mail"}, {"MX", "-1 mail"},
@@ -466,27 +466,27 @@ func TestDN04(t *testing.T) {
 	} {
 		b.Do(t, "admin", http.MethodPost, "/dns/records", `{"zone_id":"`+lan+`","name":"x",`+body+`}`).WantField(t, field)
 	}
-	if b.Rows(t, "dns_records") != 0 || len(u.said()) != 0 {
-		t.Fatal("something was stored or told")
+	if b.Rows(t, "dns_records") != 0 || len(u.commands()) != 0 {
+		t.Fatal("something was stored or sent")
 	}
 }
 
-// Numbers may stand in the value or in their fields, and the newer word counts.
+// Numbers may be in the value or in their fields, and the newer one counts.
 func TestNumbers(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	mx := create(t, b, "/dns/records", fields{"zone_id": lan, "type": "MX", "value": "mail", "priority": 10})
-	u.said()
-	for body, told := range map[string]string{`{"value":"20 mail"}`: "20 mail", `{"priority":30}`: "30 mail", `{"value":"other"}`: "30 other", `{"value":"40 mail","priority":40}`: "40 mail"} {
+	u.commands()
+	for body, want := range map[string]string{`{"value":"20 mail"}`: "20 mail", `{"priority":30}`: "30 mail", `{"value":"other"}`: "30 other", `{"value":"40 mail","priority":40}`: "40 mail"} {
 		b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, `{"value":"mail","priority":30}`).Want(t, 200)
-		u.said()
+		u.commands()
 		b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, body).Want(t, 200)
-		if said := u.said(); body != `{"priority":30}` && !slices.Contains(said, "local_data lan. 3600 IN MX "+told+".lan.") {
-			t.Errorf("%s: %v", body, said)
+		if got := u.commands(); body != `{"priority":30}` && !slices.Contains(got, "local_data lan. 3600 IN MX "+want+".lan.") {
+			t.Errorf("%s: %v", body, got)
 		}
 	}
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, `{"value":"50 mail","priority":51}`).WantField(t, "priority")
-	// Another type has no use for them.
+	// Another type does not use them.
 	var r dns.Record
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, `{"type":"A","value":"192.0.2.1"}`).Want(t, 200).Into(t, &r)
 	if r.Priority != nil {
@@ -520,7 +520,7 @@ func TestRecordsBesideOthers(t *testing.T) {
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+a, `{"type":"CNAME","value":"b"}`).WantField(t, "type") // an alias points to it
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+alias, `{"value":"b"}`).Want(t, 200)
 	b.Do(t, "admin", http.MethodPut, "/dns/records/"+a, `{"type":"CNAME","value":"b"}`).Want(t, 200)
-	// Whichever zone has it.
+	// In any zone.
 	record(t, b, sub, "x", "A", "10.0.0.1")
 	taken(lan, "x.sub", "10.0.0.1")
 	refused("type", lan, "x.sub", "CNAME", "b")
@@ -532,7 +532,7 @@ func TestRecordsBesideOthers(t *testing.T) {
 	refused("name", lan, "*.v", "A", "10.0.0.1")
 }
 
-// An alias of a name that is answered here needs a link to it, for as long as it is.
+// An alias of a local name needs a link to it, as long as the name is local.
 func TestLinks(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
@@ -541,7 +541,7 @@ func TestLinks(t *testing.T) {
 	if linked() {
 		t.Fatal("linked to nothing")
 	}
-	u.said()
+	u.commands()
 	web := record(t, b, lan, "web", "A", "10.0.0.1")
 	wantSaid(t, u, "reload_keep_cache", "flush web.lan.", "flush_type web.lan. TXT", "flush_type web.lan. CAA")
 	if !linked() {
@@ -549,8 +549,8 @@ func TestLinks(t *testing.T) {
 	}
 	second := record(t, b, lan, "web", "A", "10.0.0.2")
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+second, nil).Want(t, 200)
-	if said := u.said(); slices.Contains(said, "reload_keep_cache") {
-		t.Fatalf("%v", said)
+	if got := u.commands(); slices.Contains(got, "reload_keep_cache") {
+		t.Fatalf("%v", got)
 	}
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+web, nil).Want(t, 200)
 	wantSaid(t, u, "reload_keep_cache")
@@ -569,22 +569,22 @@ func TestRefusedByTheChecker(t *testing.T) {
 	}
 }
 
-// A command that unbound refuses is not lost: it reads its file instead.
+// When unbound refuses a command, it reads its file instead.
 func TestRefusedCommand(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	u.refuses = "local_data www.lan."
-	u.said()
+	u.commands()
 	record(t, b, lan, "www", "A", "10.0.0.1")
-	if said := u.said(); !slices.Contains(said, "reload_keep_cache") {
-		t.Fatalf("%v", said)
+	if got := u.commands(); !slices.Contains(got, "reload_keep_cache") {
+		t.Fatalf("%v", got)
 	}
 	if !strings.Contains(dropIn(t, b), "www.lan.") {
 		t.Fatal("not in the file")
 	}
 }
 
-// What somebody else has told unbound is found and undone.
+// A change made by someone else is found and undone.
 func TestDrift(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
@@ -598,18 +598,18 @@ func TestDrift(t *testing.T) {
 		if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 			t.Fatal(failed)
 		}
-		u.said()
+		u.commands()
 		if s := b.Engine.Refresh(t.Context(), apply.DNS, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
-		wantSaid(t, u) // it is all there
+		wantSaid(t, u) // nothing is missing
 		if _, err := u.answer(drift); err != nil {
 			t.Fatal(err)
 		}
 		if s := b.Engine.Refresh(t.Context(), apply.DNS, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
-		if said := u.said(); !slices.Contains(said, "reload_keep_cache") {
+		if got := u.commands(); !slices.Contains(got, "reload_keep_cache") {
 			t.Errorf("%s goes unnoticed", name)
 		}
 	}
@@ -665,7 +665,7 @@ func TestStatsAndFlush(t *testing.T) {
 	if b.Get(t, "/dns/stats/history").Want(t, 200).Into(t, &h); h.StepSeconds != 5 || h.Points == nil {
 		t.Fatalf("%+v", h)
 	}
-	u.said()
+	u.commands()
 	var f dns.Flushed
 	b.Do(t, "admin", http.MethodPost, "/dns/flush-cache", nil).Want(t, 200).Into(t, &f)
 	if f.Error != "" || b.Audited(t, "dns.flush-cache") != 1 {

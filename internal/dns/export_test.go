@@ -5,7 +5,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Canonical brings a new record of a zone into the form in which it is stored, as the API does.
+// Canonical normalizes a new record of a zone for storage, as the API does.
 func (r *Record) Canonical(zone string) error {
 	var c check.List
 	z := value.Must[ZoneName](zone)
@@ -19,11 +19,9 @@ func (r *Record) Canonical(zone string) error {
 	return c.Err()
 }
 
-// Traffic is what was asked between two readings of the counters.
+// TrafficBetween returns the traffic between two readings of the counters.
 var TrafficBetween = traffic
 
-// Totals are unbound's counters.
 type Totals = totals
 
-// NewTotals makes some.
 func NewTotals(queries, hits int64) Totals { return totals{queries, hits} }

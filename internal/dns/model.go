@@ -13,29 +13,29 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// model is the names of the house in unbound's terms. Each of them is a local zone of its own, so that it can be changed without
-// looking at any other.
+// model holds the local names in unbound's terms. Each is a local zone of its own, so that it can be changed without looking at any
+// other.
 type model struct {
 	names map[string]*local
-	// links are names that an alias points to and that are answered here. unbound follows an alias by asking others, and for these
-	// it has to ask itself.
+	// links lists the targets of aliases that are local names. unbound resolves an alias by asking other servers, so for these it must
+	// ask itself.
 	links []Name
 }
 
 // local is a name that is answered here.
 type local struct {
 	name Name
-	// zone says that it is the name of a zone, and forward whom the rest of that is asked.
+	// zone means that it is the name of a zone, and forward lists the resolvers for the rest of that zone.
 	zone    bool
 	forward []Forward
-	// redirect says that names below are answered alike: it is an alias, which unbound follows for such zones alone, or a wildcard.
+	// redirect means that names below get the same answers: it is an alias, which unbound only follows in such zones, or a wildcard.
 	redirect bool
-	// alias is what it points to, if it is one.
+	// alias is its target, if it is an alias.
 	alias   Name
 	records []conf.Arg
 }
 
-// build makes the model of all that is active.
+// build makes the model of everything that is active.
 func build(c *Config) (*model, error) {
 	m := &model{names: map[string]*local{}}
 	active := map[uuid.UUID]*Zone{}
@@ -105,7 +105,7 @@ func (n *local) sort() {
 	slices.SortFunc(n.records, func(a, b conf.Arg) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// link finds the names that aliases point to and that are answered here.
+// link finds the targets of aliases that are local names.
 func (m *model) link() error {
 	linked := map[Name]bool{}
 	for _, n := range m.names {
@@ -123,7 +123,7 @@ func (m *model) link() error {
 	return nil
 }
 
-// answers tells whether a name is answered here: by its own records, or as one below a wildcard that is no alias itself.
+// answers reports whether a name is answered here: by its own records, or below a wildcard that is not itself an alias.
 func (m *model) answers(name Name) bool {
 	if n := m.names[name.String()]; n != nil && len(n.records) > 0 {
 		return true
@@ -136,7 +136,7 @@ func (m *model) answers(name Name) bool {
 	return false
 }
 
-// sorted are the names in their order.
+// sorted returns the names in order.
 func (m *model) sorted() []*local {
 	list := make([]*local, 0, len(m.names))
 	for _, key := range slices.Sorted(maps.Keys(m.names)) {
@@ -145,19 +145,17 @@ func (m *model) sorted() []*local {
 	return list
 }
 
-// types are the words for the types of records.
 var types = map[string]conf.Arg{
 	"A": conf.Word("A"), "AAAA": conf.Word("AAAA"), "CNAME": conf.Word("CNAME"), "TXT": conf.Word("TXT"), "MX": conf.Word("MX"),
 	"SRV": conf.Word("SRV"), "NS": conf.Word("NS"), "PTR": conf.Word("PTR"), "CAA": conf.Word("CAA"),
 }
 
-// tags are the words of CAA records.
 var tags = map[string]conf.Arg{
 	"issue": conf.Word("issue"), "issuewild": conf.Word("issuewild"), "issuemail": conf.Word("issuemail"), "issuevmc": conf.Word("issuevmc"),
 	"iodef": conf.Word("iodef"), "contactemail": conf.Word("contactemail"), "contactphone": conf.Word("contactphone"),
 }
 
-// resource is the record as it is written.
+// resource returns the record as it is written.
 func (r *Record) resource(name Name) (conf.Arg, error) {
 	data, err := r.data()
 	if err != nil {
@@ -189,7 +187,7 @@ func (r *Record) data() ([]conf.Arg, error) {
 	return append(data, conf.Value(name)), err
 }
 
-// listed is a record as unbound lists it, in the form in which it is written.
+// listed converts a record from unbound's list into the form in which it is written.
 func listed(line string) string {
 	line = strings.Replace(line, "\t", " ", 4)
 	if !strings.ContainsAny(line, "\\'\t") {

@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Name is a full name of the DNS, in small letters and with the dot at its end.
+// Name is a full DNS name, in lower case and with the trailing dot.
 type Name struct{ value.Text[nameGrammar] }
 
 type nameGrammar struct{}
@@ -26,7 +26,7 @@ func (nameGrammar) Parse(s string) (string, error) {
 	return name + ".", nil
 }
 
-// maxName is how long a name may be, without the dot at its end.
+// maxName is the maximum length of a name without the trailing dot.
 const maxName = 253
 
 var (
@@ -36,7 +36,7 @@ var (
 
 const label = `[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?`
 
-// misplaced complains about a name at whose place in the tree there can be none of ours.
+// misplaced refuses names in parts of the tree where we can have none.
 func misplaced(name string) error {
 	switch last := name[strings.LastIndexByte(name, '.')+1:]; {
 	case strings.Trim(last, "0123456789") == "":
@@ -47,7 +47,7 @@ func misplaced(name string) error {
 	return nil
 }
 
-// above are the names above this one, the nearest first; the root is none of them.
+// above yields the parent names, the nearest first, without the root.
 func (n Name) above(yield func(string) bool) {
 	for rest := n.String(); ; {
 		_, after, _ := strings.Cut(rest, ".")
@@ -58,7 +58,7 @@ func (n Name) above(yield func(string) bool) {
 	}
 }
 
-// ZoneName is the name of a zone: as a Name, without the dot at its end.
+// ZoneName is the name of a zone: a Name without the trailing dot.
 type ZoneName struct{ value.Text[zoneGrammar] }
 
 type zoneGrammar struct{}
@@ -77,7 +77,7 @@ func (zoneGrammar) Parse(s string) (string, error) {
 	return name, misplaced(name)
 }
 
-// apex is the zone's own name.
+// apex returns the zone's own name.
 func (z ZoneName) apex() string { return z.String() + "." }
 
 // owner is the name that a record is for. A wildcard stands for all names below it.
@@ -86,7 +86,6 @@ type owner struct {
 	wildcard bool
 }
 
-// String is the whole name.
 func (o owner) String() string {
 	if o.wildcard {
 		return "*." + o.name.String()
@@ -119,7 +118,7 @@ func (z ZoneName) owner(text string) (owner, error) {
 	return owner{n, wildcard}, misplaced(strings.TrimSuffix(n.String(), "."))
 }
 
-// relative is how a name is stored: without the zone, unless it is outside of it, or would be taken for another one then.
+// relative returns the stored form of a name: without the zone, unless it is outside of it, or would be ambiguous.
 func (z ZoneName) relative(o owner) string {
 	if o.String() == z.apex() {
 		return "@"
@@ -131,7 +130,7 @@ func (z ZoneName) relative(o owner) string {
 	return short
 }
 
-// target resolves a name that a record of the zone points to: @ is the zone itself, and to a single label the zone is appended.
+// target resolves a name that a record of the zone points to: @ is the zone itself, and the zone is appended to a single label.
 func (z ZoneName) target(text string) (Name, error) {
 	switch {
 	case text == "@":
@@ -142,7 +141,7 @@ func (z ZoneName) target(text string) (Name, error) {
 	return value.Parse[Name](text)
 }
 
-// stored are the zones that the name may belong to, and how it is stored in each. In every other zone it is stored whole.
+// stored returns the zones that the name may belong to, with its stored form in each. In every other zone the full name is stored.
 func (o owner) stored() (zones, names []string) {
 	add := func(z ZoneName) {
 		zones, names = append(zones, z.String()), append(names, z.relative(o))

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Record is one answer.
+// Record is a record of a zone.
 type Record struct {
 	resource.Meta
 	ZoneID   uuid.UUID `json:"zone_id" required:"true" doc:"Zone that it belongs to."`
@@ -37,16 +37,16 @@ var records = resource.Kind[Record]{
 	New: func() Record { return Record{TTL: 3600} },
 	Canonical: func(now *Record, zone string) {
 		var name ZoneName
-		var unsaid check.List // what is wrong with it is said when it is stored
+		var ignored check.List // its errors are reported when it is stored
 		if name.UnmarshalText([]byte(zone)) == nil {
-			now.canonical(&unsaid, nil, name)
+			now.canonical(&ignored, nil, name)
 		}
 	},
 }
 
 const alias = "CNAME"
 
-// checkRecord brings a record into its canonical form, and holds it against those that are there.
+// checkRecord normalizes a record, and checks it against existing ones.
 func (r *Room) checkRecord(ctx context.Context, tx *db.Tx, was, now *Record) error {
 	if now == nil {
 		return nil
@@ -65,7 +65,7 @@ func (r *Room) checkRecord(ctx context.Context, tx *db.Tx, was, now *Record) err
 	return r.checkBeside(ctx, tx, zone, o, now)
 }
 
-// checkBeside holds a record against the others of its name, and against the aliases that it has to do with.
+// checkBeside checks a record against the others of its name, and against related aliases.
 func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, now *Record) error {
 	both, err := r.at(ctx, tx, o, owner{o.name, !o.wildcard})
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 	return c.Err()
 }
 
-// at are the records of some names, whichever zones have them.
+// at returns the records of some names in all zones.
 func (r *Room) at(ctx context.Context, tx *db.Tx, owners ...owner) ([]Record, error) {
 	var zones, names, whole []string
 	for _, o := range owners {
@@ -123,13 +123,13 @@ func (r *Room) at(ctx context.Context, tx *db.Tx, owners ...owner) ([]Record, er
 		UNION ALL SELECT id FROM dns_records WHERE name = ANY($3) AND name LIKE '%.')`, zones, names, whole)
 }
 
-// same tells whether two records of one name say the same.
+// same reports whether two records of one name are equal.
 func (r *Record) same(x Record) bool {
 	equal := func(a, b *int) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 	return r.Type == x.Type && r.Value == x.Value && equal(r.Priority, x.Priority) && equal(r.Weight, x.Weight) && equal(r.Port, x.Port)
 }
 
-// numbers are the fields that a type has before its target.
+// numbers returns the fields that a type has before its target.
 func (r *Record) numbers() []string {
 	return map[string][]string{"MX": numberFields[:1], "SRV": numberFields}[r.Type]
 }
@@ -140,7 +140,7 @@ func (r *Record) number(field string) **int {
 	return map[string]**int{"priority": &r.Priority, "weight": &r.Weight, "port": &r.Port}[field]
 }
 
-// canonical writes the name and, by its type, the value as they are stored, and returns whose record it is.
+// canonical normalizes the name and, by its type, the value for storage, and returns the owner.
 func (r *Record) canonical(c *check.List, was *Record, zone ZoneName) owner {
 	o, err := zone.owner(r.Name)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *Record) canonical(c *check.List, was *Record, zone ZoneName) owner {
 	return o
 }
 
-// split takes the numbers out of a value that has them, and returns the rest. A number that the row had before gives way.
+// split removes the numbers from a value that has them, and returns the rest. They replace those that the row had before.
 func (r *Record) split(c *check.List, was *Record) string {
 	has := r.numbers()
 	given := map[string]int{}
@@ -200,7 +200,7 @@ func (r *Record) split(c *check.List, was *Record) string {
 	return words[len(has)]
 }
 
-// parseValue brings what a type has behind its numbers into its canonical form.
+// parseValue normalizes the part of a value after its numbers.
 func parseValue(kind, text string, zone ZoneName) (string, error) {
 	switch kind {
 	case "A":
@@ -228,7 +228,7 @@ func parseValue(kind, text string, zone ZoneName) (string, error) {
 	return name.String(), err
 }
 
-// caa is a flag, one of the known tags, and a value with or without quotes: an unknown tag would be a restriction that nobody heeds.
+// caa matches a flag, one of the known tags, and a value with or without quotes: an unknown tag would be a restriction that nobody obeys.
 var caa = regexp.MustCompile(`^(\d{1,3})\s+(?i:(issue|issuewild|issuemail|issuevmc|iodef|contactemail|contactphone))\s+(?:"([ !#-\[\]-~]{0,255})"|([!#-\[\]-~]{1,255}))$`)
 
 func parseCAA(text string) (flags int, tag, value string, err error) {

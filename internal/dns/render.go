@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Render turns the configuration into unbound's files: a main file that only includes, and the drop-in.
+// Render renders the configuration into unbound's files: a main file that only includes, and the drop-in.
 func Render(c *Config) ([]host.File, error) {
 	main := conf.New(conf.Unbound)
 	main.Line("include-toplevel", conf.Word(`"/etc/unbound/gateway.conf.d/*.conf"`))
@@ -28,7 +28,7 @@ func Render(c *Config) ([]host.File, error) {
 	return []host.File{{Place: unbound.Main, Content: mainFile}, {Place: unbound.DropIn, Content: dropIn}}, nil
 }
 
-// markName carries the digest of all that unbound can only be given by a file, so that it can be asked which file it has read.
+// markName has the digest of everything that only a file can configure, so that unbound can be asked which file it has read.
 var markName = value.Must[Name]("mark.gateway.invalid.")
 
 // self is where unbound asks itself.
@@ -74,7 +74,7 @@ func renderProcess(w *conf.Writer) {
 	w.Line("username", conf.Word("unbound"))
 	w.Line("directory", conf.Word(`"/etc/unbound"`))
 	w.Line("chroot", conf.Word(`""`))
-	// To the error stream, which the journal takes.
+	// To standard error, which the journal records.
 	w.Line("use-syslog", conf.Word("no"))
 	w.Line("logfile", conf.Word(`""`))
 	w.Line("num-threads", conf.Int(4))
@@ -88,7 +88,7 @@ func renderListen(w *conf.Writer, s *Settings) {
 	if s.everywhere() {
 		w.Line("interface-automatic", conf.Word("yes"))
 	} else {
-		// An address that the machine does not have yet must not keep it from starting.
+		// An address that the machine does not have yet must not prevent the start.
 		w.Line("ip-freebind", conf.Word("yes"))
 		w.Line("interface", conf.Word(self))
 		listed := map[string]bool{self: true}
@@ -135,8 +135,8 @@ func yes(on bool) conf.Arg {
 	return conf.Word("no")
 }
 
-// renderZone writes what only a file can say about a name: that it is a zone, which may replace one that is built in, or that
-// names below it are answered alike.
+// renderZone writes what only a file can configure about a name: that it is a zone, which may replace a built-in one, or that names below
+// it get the same answers.
 func renderZone(w *conf.Writer, n *local) {
 	switch {
 	case n.redirect:
@@ -148,12 +148,12 @@ func renderZone(w *conf.Writer, n *local) {
 		w.Line("local-zone", conf.Value(n.name), conf.Word("transparent"))
 	}
 	if len(n.forward) > 0 {
-		// Its names need not be in the public tree, whose signatures would deny them.
+		// Its names need not exist in the public tree, whose signatures would deny them.
 		w.Line("domain-insecure", conf.Value(n.name))
 	}
 }
 
-// renderNames writes the names that can be changed while unbound runs.
+// renderNames writes the names that can be changed at runtime.
 func renderNames(w *conf.Writer, names []*local) {
 	w.Line("server")
 	for _, n := range names {
@@ -187,8 +187,8 @@ func renderForward(w *conf.Writer, name conf.Arg, to []Forward) {
 	}
 }
 
-// renderLink has unbound ask itself for a name that an alias points to. It asks without wanting recursion, so that it refuses itself
-// what has no records, such as names below; these are asked for as if the link were not there.
+// renderLink makes unbound ask itself for the target of an alias. The query does not request recursion, so unbound refuses names without
+// records, such as names below; these are resolved as if the link did not exist.
 func renderLink(w *conf.Writer, name Name) {
 	w.Line("stub-zone")
 	w.Line("name", conf.Value(name))

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// checkconf asks the real checker about files.
+// checkconf has the real checker check the files.
 func checkconf(t testing.TB, files []host.File) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
@@ -47,7 +47,7 @@ func TestCheckerRefuses(t *testing.T) {
 	}
 }
 
-// attributes splits a file as unbound does: words between blanks, and quotes keep blanks together. The record of the mark
+// attributes splits a file like unbound: words between blanks, and quotes keep blanks together. It skips the record of the mark, which
 // depends on all the rest.
 func attributes(file []byte) [][]string {
 	var list [][]string
@@ -86,7 +86,7 @@ func accept(t testing.TB, file []byte) {
 	}
 }
 
-// decode takes a value through the door of the API.
+// decode sets a value the way the API does.
 func decode(into any, field string, v any) error {
 	body, err := json.Marshal(map[string]any{field: v})
 	if err != nil {
@@ -123,7 +123,7 @@ func TestHostileSettings(t *testing.T) {
 					for _, a := range s.ListenAddresses {
 						canonical = a.String()
 						if a.Netip().IsUnspecified() || a.Netip().IsLoopback() {
-							canonical = "127.0.0.1" // what is always there
+							canonical = "127.0.0.1" // always there
 						}
 					}
 					return s, canonical, nil
@@ -155,7 +155,7 @@ func TestHostileZone(t *testing.T) {
 					return z, z.ForwardTo[0].String(), nil
 				},
 				Render: func(z dns.Zone) ([]byte, error) {
-					// A forward to the gateway itself says one thing more.
+					// A forward to the gateway itself adds one attribute.
 					file, err := dropInOf(&dns.Config{Zones: []dns.Zone{z}})
 					return bytes.ReplaceAll(file, []byte("  do-not-query-localhost: no\n"), nil), err
 				},
@@ -178,7 +178,7 @@ func one(r dns.Record) *dns.Config {
 	return &dns.Config{Zones: []dns.Zone{z}, Records: []dns.Record{r}}
 }
 
-// recordOf is the record that was rendered, as a parser of zone files reads it.
+// recordOf returns the rendered record, as parsed by a zone file parser.
 func recordOf(t testing.TB, file []byte) rr.RR {
 	t.Helper()
 	var found rr.RR
@@ -198,7 +198,7 @@ func recordOf(t testing.TB, file []byte) rr.RR {
 	return found
 }
 
-// Every text that gets in as a name or a value becomes one record, which says that and nothing else.
+// Every accepted name or value becomes exactly one record with that content.
 func TestHostileRecords(t *testing.T) {
 	texts := append([]string{`a" "b`, `a' redirect`, `a\"`, `\034`, `\`, "10 a\"b", `0 issue "a' b"`, "line\nbreak"}, conftest.Corpus...)
 	benign := map[string]string{"A": "192.0.2.1", "AAAA": "2001:db8::1", "CNAME": "t", "NS": "t", "PTR": "t", "MX": "t", "SRV": "t", "CAA": "t", "TXT": "t"}
@@ -235,7 +235,7 @@ func TestHostileRecords(t *testing.T) {
 	}
 }
 
-// unescape undoes the escapes of zone files.
+// unescape decodes the escapes of zone files.
 func unescape(t testing.TB, text string) string {
 	t.Helper()
 	var b strings.Builder

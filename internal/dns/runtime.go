@@ -15,28 +15,28 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
-// From so many commands, or rows to find them from, a reload is the shorter way.
+// From this many commands, or rows to derive them from, a reload is faster.
 const (
 	manyCommands = 1000
 	manyRows     = 100
 )
 
-// can says whether unbound can go from one configuration to the other while it runs.
+// can reports whether unbound can switch between the configurations at runtime.
 func (r *Room) can(was, now *Config) bool {
 	_, ok := difference(was, now)
 	return ok
 }
 
-// change brings unbound from one configuration to the other while it runs.
+// change switches unbound from one configuration to another at runtime.
 func (r *Room) change(ctx context.Context, was, now *Config) error {
 	commands, ok := difference(was, now)
 	if !ok {
 		return errors.New("unbound has to read its files for this")
 	}
-	return r.tell(ctx, commands)
+	return r.run(ctx, commands)
 }
 
-// difference finds the commands that lead from one configuration to another, if there are such.
+// difference returns the commands between two configurations, if possible.
 func difference(was, now *Config) ([]unbound.Question, bool) {
 	a, err1 := was.model()
 	b, err2 := now.model()
@@ -57,7 +57,7 @@ func difference(was, now *Config) ([]unbound.Question, bool) {
 	return commands, fit(commands)
 }
 
-// fit tells whether unbound takes the commands.
+// fit reports whether unbound accepts the commands.
 func fit(commands []unbound.Question) bool {
 	long := func(q unbound.Question) bool {
 		length := 0
@@ -69,9 +69,9 @@ func fit(commands []unbound.Question) bool {
 	return len(commands) < manyCommands && !slices.ContainsFunc(commands, long)
 }
 
-// nameCommands lead from what a name has to what it shall have; nil is a name that is not answered here. unbound can take away
-// nothing less than all records of a name. Whoever asks for it before they are back gets no answer, and asks again, instead of
-// being told that there are none.
+// nameCommands returns the commands between two states of a name; nil is a name that is not answered here. unbound can only remove all
+// records of a name at once. A client that asks before they are back gets no answer, and retries, instead of learning that there are
+// none.
 func nameCommands(was, now *local) (commands []unbound.Question) {
 	if now == nil {
 		return []unbound.Question{ask("local_zone_remove", was.name.String())}
@@ -96,7 +96,7 @@ func nameCommands(was, now *local) (commands []unbound.Question) {
 	return commands
 }
 
-// plan finds what to tell unbound for a change of records, from these and the others of their names.
+// plan returns the step for a change of records, from these and the others of their names.
 func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
 	if len(rows) > manyRows {
 		return nil, nil
@@ -125,17 +125,17 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 	if !fit(commands) {
 		return nil, nil
 	}
-	return func(ctx context.Context) error { return r.tell(ctx, commands) }, nil
+	return func(ctx context.Context) error { return r.run(ctx, commands) }, nil
 }
 
-// changes are records before and after a change, by their names.
+// changes holds records before and after a change, by name.
 type changes struct {
 	room  *Room
 	zones map[uuid.UUID]*Zone
 	names map[Name]*[2][]*Record
 }
 
-// add notes a record. It says false for one that takes more than a command: an alias or a wildcard.
+// add adds a record. It returns false for one that needs more than a command: an alias or a wildcard.
 func (c *changes) add(ctx context.Context, tx *db.Tx, side int, rec *Record) (ok bool, err error) {
 	if rec == nil {
 		return true, nil
@@ -161,7 +161,7 @@ func (c *changes) add(ctx context.Context, tx *db.Tx, side int, rec *Record) (ok
 	return true, nil
 }
 
-// planName finds the commands for one name, of which some records were and others are now.
+// planName returns the commands for one name with some changed records.
 func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*Record) ([]unbound.Question, bool, error) {
 	after, linked, err := r.activeAt(ctx, tx, name)
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*
 		before = append(before, *rec)
 	}
 	if linked && (len(before) == 0) != (len(after) == 0) {
-		return nil, false, nil // aliases that point to it lead elsewhere now
+		return nil, false, nil // aliases that point to it now lead elsewhere
 	}
 	was, err := localOf(name, before)
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*
 		return nil, err == nil, err
 	}
 	if now == nil {
-		var zone bool // which is there without records, too
+		var zone bool // which exists without records, too
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dns_zones WHERE name = $1 AND active)`, strings.TrimSuffix(name.String(), ".")).Scan(&zone); err != nil {
 			return nil, false, err
 		}
@@ -196,7 +196,7 @@ func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*
 	return nameCommands(was, now), true, nil
 }
 
-// activeAt are the records of a name that count, and whether there is an alias that points to it.
+// activeAt returns the active records of a name, and whether an alias points to it.
 func (r *Room) activeAt(ctx context.Context, tx *db.Tx, name Name) (records []Record, linked bool, err error) {
 	zones, names := owner{name: name}.stored()
 	records, err = r.records.Where(ctx, tx, `id IN (
@@ -208,7 +208,7 @@ func (r *Room) activeAt(ctx context.Context, tx *db.Tx, name Name) (records []Re
 	return slices.DeleteFunc(records, points), linked, err
 }
 
-// localOf is a name with its records; nil when it has none.
+// localOf returns a name with its records; nil if it has none.
 func localOf(name Name, records []Record) (*local, error) {
 	if len(records) == 0 {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Forwards are the resolvers that it asks.
+// Forwards returns the resolvers that it asks.
 func (r *Room) Forwards(ctx context.Context, q db.Querier) ([]string, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {
@@ -23,7 +23,8 @@ func (r *Room) Forwards(ctx context.Context, q db.Querier) ([]string, error) {
 	return list, nil
 }
 
-// Serve adds to a draft that the resolver answers on addresses of the gateway, for their networks, and asks these resolvers if some are given.
+// Serve adds to a draft that the resolver answers on addresses of the gateway, for their networks, and, if forwards is not nil, asks
+// these resolvers.
 func (r *Room) Serve(ctx context.Context, q db.Querier, d *resource.Bundle, bound []netip.Prefix, forwards *[]string) error {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Settings say whom the resolver asks, whom it answers, and where.
+// Settings say which resolvers to ask, which clients to answer, and where to listen.
 type Settings struct {
 	resource.Meta
 	UpstreamForwards  []Forward      `json:"upstream_forwards" doc:"Resolvers for all names without a zone: addresses, with @port if it is not 53. If empty, names are resolved directly from the root servers."`
@@ -38,10 +38,9 @@ var settings = resource.Singleton[Settings]{
 	Name: "dns.settings", Title: "DNS settings", Path: "/dns/settings", Table: "dns_settings", Feeds: feeds, Local: true,
 }
 
-// port is where names are resolved.
 const port = 53
 
-// checkForwards complains about resolvers that are this one: it would ask itself without end.
+// checkForwards refuses resolvers that are this one, which would ask itself endlessly.
 func (s *Settings) checkForwards(c *check.List, field string, list []Forward) {
 	for _, f := range list {
 		address, asked := f.parts()
@@ -51,7 +50,7 @@ func (s *Settings) checkForwards(c *check.List, field string, list []Forward) {
 	}
 }
 
-// everywhere tells whether it answers on every address.
+// everywhere reports whether it answers on every address.
 func (s *Settings) everywhere() bool {
 	return slices.ContainsFunc(s.ListenAddresses, func(a value.Addr) bool { return a.Netip().IsUnspecified() })
 }
@@ -70,7 +69,7 @@ func (s *Settings) openings() []policy.Opening {
 	}
 }
 
-// Forward is a resolver to ask: an address, and @port where it is not 53.
+// Forward is a resolver to ask: an address, with @port if it is not 53.
 type Forward struct{ value.Text[forward] }
 
 type forward struct{}
@@ -103,7 +102,7 @@ func (f Forward) parts() (address netip.Addr, asked int) {
 	return address, asked
 }
 
-// loopback tells whether the resolver is on the gateway itself.
+// loopback reports whether the resolver is on the gateway itself.
 func (f Forward) loopback() bool {
 	address, _ := f.parts()
 	return address.IsLoopback()

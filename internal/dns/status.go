@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Stats is what the resolver has done since it started.
+// Stats are the resolver's counters since its start.
 type Stats struct {
 	Queries          int64   `json:"queries" doc:"Queries from clients."`
 	CacheHits        int64   `json:"cache_hits" doc:"Queries answered from the cache or from records of the gateway."`
@@ -29,20 +29,20 @@ type Stats struct {
 	Error            string  `json:"error" doc:"Why the resolver could not be asked; empty when it could."`
 }
 
-// History is the last hour.
+// History is the traffic of the last hour.
 type History struct {
 	StepSeconds int       `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the resolver could not be asked is missing."`
 }
 
-// Traffic is what was asked in one step.
+// Traffic is the traffic in one step.
 type Traffic struct {
 	At      time.Time `json:"at" doc:"End of the step."`
 	Queries float64   `json:"queries" doc:"Queries per second."`
 	HitRate float64   `json:"hit_rate" doc:"Cache hit rate, from 0 to 1."`
 }
 
-// Flushed says what a flush did.
+// Flushed is the result of a flush.
 type Flushed struct {
 	Error string `json:"error" doc:"Why the cache is not empty; empty when it is."`
 }
@@ -62,7 +62,7 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, _ struct{}) (Flushed, error) { return r.flush(c) })
 }
 
-// stats asks unbound what it has counted.
+// stats asks unbound for its counters.
 func (r *Room) stats(ctx context.Context) (Stats, error) {
 	s := Stats{Reloads: r.reloads.Load()}
 	ctx, cancel := host.Asking(ctx)
@@ -97,10 +97,10 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 // totals are unbound's counters.
 type totals struct{ queries, hits int64 }
 
-// trafficHistory remembers the questions of the last hour.
+// trafficHistory holds the traffic of the last hour.
 type trafficHistory = history.History[totals, Traffic]
 
-// traffic is what was asked between two readings. Totals that went down belong to a process that began anew.
+// traffic returns the traffic between two readings. If totals went down, a new process has started.
 func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	if now.queries < was.queries {
 		was = totals{}
@@ -109,7 +109,7 @@ func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	return Traffic{At: at, Queries: float64(queries) / seconds, HitRate: history.Share(now.hits-was.hits, queries)}
 }
 
-// Run watches the questions until the context ends.
+// Run records the traffic until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	r.history.Run(ctx, r.Clock, func(ctx context.Context) (totals, error) {
 		s, err := r.stats(ctx)
@@ -117,11 +117,11 @@ func (r *Room) Run(ctx context.Context) {
 	})
 }
 
-// flush empties the cache: all that others answered, also that there is no such name, or that its signature is wrong. Records of
-// the gateway stay.
+// flush empties the cache of everything that other servers answered, including that a name does not exist, or that its signature is
+// wrong. Records of the gateway stay.
 func (r *Room) flush(ctx context.Context) (Flushed, error) {
 	var done Flushed
-	if err := r.tell(ctx, []unbound.Question{ask("flush_zone", "."), ask("flush_bogus"), ask("flush_negative")}); err != nil {
+	if err := r.run(ctx, []unbound.Question{ask("flush_zone", "."), ask("flush_bogus"), ask("flush_negative")}); err != nil {
 		done.Error = err.Error()
 	}
 	return done, r.Audit.Record(ctx, "dns.flush-cache", "unbound", done)

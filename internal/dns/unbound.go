@@ -12,13 +12,12 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
-// unit is the daemon behind the room.
 const unit = unbound.Unit
 
 func ask(words ...string) unbound.Question { return words }
 
-// tell has unbound do things while it runs.
-func (r *Room) tell(ctx context.Context, commands []unbound.Question) error {
+// run sends runtime commands to unbound.
+func (r *Room) run(ctx context.Context, commands []unbound.Question) error {
 	for _, c := range commands {
 		answers, err := r.Host.ResolverAsk(ctx, c)
 		if err != nil {
@@ -31,17 +30,17 @@ func (r *Room) tell(ctx context.Context, commands []unbound.Question) error {
 	return nil
 }
 
-// check asks unbound whether it can read the staged drop-in; the main file does nothing but include it. It does not judge ports
-// of forwards: the types do.
+// check asks unbound whether it accepts the staged drop-in; the main file only includes it. unbound does not check the ports of forwards,
+// but the types do.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, unbound.Check, host.Input{Staged: files})
 	return err
 }
 
-// fixed are the attributes that unbound takes at its start alone.
+// fixed lists the attributes that unbound only accepts at its start.
 var fixed = []string{"interface", "interface-automatic", "ip-freebind", "num-threads", "so-reuseport"}
 
-// reload makes unbound read its files, and keeps its cache unless it has to be started anew.
+// reload makes unbound read its files, and keeps its cache unless it must be restarted.
 func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
 	r.reloads.Add(1)
 	for _, attribute := range fixed {
@@ -53,13 +52,13 @@ func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
 			return r.Host.Restart(ctx, unit)
 		}
 	}
-	if err := r.tell(ctx, []unbound.Question{ask("reload_keep_cache")}); err != nil {
+	if err := r.run(ctx, []unbound.Question{ask("reload_keep_cache")}); err != nil {
 		return err
 	}
 	return r.forgetLinks(ctx, c)
 }
 
-// written are the values of an attribute in the drop-in, and what unbound takes without.
+// written returns the values of an attribute in the drop-in, or unbound's defaults.
 func written(files []host.File, attribute string) (list []string) {
 	for _, f := range files {
 		if f.Place != unbound.DropIn {
@@ -77,7 +76,7 @@ func written(files []host.File, attribute string) (list []string) {
 	return list
 }
 
-// unquoted is a value without the quotes around it, if it has some.
+// unquoted removes the quotes around a value, if any.
 func unquoted(word string) string {
 	if len(word) > 1 && (word[0] == '"' || word[0] == '\'') {
 		return word[1 : len(word)-1]
@@ -85,8 +84,8 @@ func unquoted(word string) string {
 	return word
 }
 
-// forgetLinks empties the cache of names that unbound is to ask itself for from now on: an alias must not be followed to what others
-// have said.
+// forgetLinks empties the cache of names for which unbound will ask itself from now on: an alias must not be followed to what other
+// servers have answered.
 func (r *Room) forgetLinks(ctx context.Context, c *Config) error {
 	m, err := c.model()
 	if err != nil {
@@ -94,14 +93,14 @@ func (r *Room) forgetLinks(ctx context.Context, c *Config) error {
 	}
 	var commands []unbound.Question
 	for _, name := range m.links {
-		// What it takes for all types of a name are not quite all.
+		// Flushing all types of a name does not include these.
 		commands = append(commands, ask("flush", name.String()), ask("flush_type", name.String(), "TXT"), ask("flush_type", name.String(), "CAA"))
 	}
-	return r.tell(ctx, commands)
+	return r.run(ctx, commands)
 }
 
-// verify says whether unbound runs with the configuration: what only a file can say by its mark, and all names and records by what
-// it has.
+// verify checks that unbound runs with the configuration: what only a file can configure by its mark, and all names and records by
+// asking.
 func (r *Room) verify(ctx context.Context, c *Config, files []host.File) error {
 	m, err := c.model()
 	if err != nil {
@@ -118,11 +117,10 @@ func (r *Room) verify(ctx context.Context, c *Config, files []host.File) error {
 	return m.compareRecords(answers[1], mark[len(mark)-1])
 }
 
-// compareZones complains when a name is answered in another way than it should be. Those that are built in have no records to
-// speak of.
-func (m *model) compareZones(said string) error {
+// compareZones checks how names are answered. Built-in zones have no records of interest.
+func (m *model) compareZones(output string) error {
 	seen := 0
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n := m.names[name]
 		switch {
@@ -140,7 +138,7 @@ func (m *model) compareZones(said string) error {
 	return nil
 }
 
-// kind is the type of the local zone that the name is.
+// kind returns the type of the name's local zone.
 func (n *local) kind() string {
 	if n.redirect {
 		return "redirect"
@@ -148,8 +146,8 @@ func (n *local) kind() string {
 	return "transparent"
 }
 
-// compareRecords complains when the records are not those that should be there.
-func (m *model) compareRecords(said, mark string) error {
+// compareRecords checks the running records.
+func (m *model) compareRecords(output, mark string) error {
 	want := map[string]bool{mark: true}
 	var long []string // those that are not listed whole
 	for _, n := range m.names {
@@ -161,7 +159,7 @@ func (m *model) compareRecords(said, mark string) error {
 			}
 		}
 	}
-	for line, whole := range lines(said) {
+	for line, whole := range lines(output) {
 		text := listed(line)
 		if want[text] {
 			delete(want, text)
@@ -189,21 +187,21 @@ func (m *model) compareRecords(said, mark string) error {
 const (
 	// listedLimit is how many characters of a record unbound lists.
 	listedLimit = 1023
-	// shrink is by how much a record may be longer here than where unbound lists it: it does not escape quotes by numbers.
+	// shrink is how much longer a record may be in unbound's list than here, because of different escapes for quotes.
 	shrink = 4
 )
 
-// lines are the records that unbound lists, and whether each is whole. One that is cut off has no end of line either.
-func lines(said string) iter.Seq2[string, bool] {
+// lines yields the records in unbound's list, and whether each is complete. A truncated one also has no end of line.
+func lines(output string) iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
-		for said != "" {
-			line, whole := said[:min(len(said), listedLimit)], len(said) < listedLimit
+		for output != "" {
+			line, whole := output[:min(len(output), listedLimit)], len(output) < listedLimit
 			if end := strings.IndexByte(line, '\n'); end >= 0 {
 				line, whole = line[:end], true
 			}
-			said = strings.TrimPrefix(said[len(line):], "\n")
+			output = strings.TrimPrefix(output[len(line):], "\n")
 			if i := strings.LastIndexByte(line, '\\'); !whole && i >= len(line)-4 {
-				line = strings.TrimRight(line[:i], `\`) // what it escapes may be cut off
+				line = strings.TrimRight(line[:i], `\`) // a truncated escape
 			}
 			if line != "" && !yield(line, whole) {
 				return
@@ -212,7 +210,7 @@ func lines(said string) iter.Seq2[string, bool] {
 	}
 }
 
-// holds tells whether a name is one of the house or below one.
+// holds reports whether a name is local or below a local one.
 func (m *model) holds(name string) bool {
 	for name != "" {
 		if m.names[name] != nil {

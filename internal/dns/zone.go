@@ -11,8 +11,8 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Zone is a part of the tree of names that is the house's own: its records are answered here, and all else of it by the
-// resolvers that it is forwarded to, if any.
+// Zone is a local part of the DNS tree: its records are answered here, and other names in it by the resolvers that it is forwarded to, if
+// any.
 type Zone struct {
 	resource.Meta
 	Name        ZoneName   `json:"name" required:"true" doc:"Name of the zone, for example corp.example.net, lan or 10.in-addr.arpa."`
@@ -28,8 +28,7 @@ var zones = resource.Kind[Zone]{
 	New: func() Zone { return Zone{Active: true} },
 }
 
-// checkZone looks at whom a zone is forwarded to, and at the records of one that gets another name: they get other names, too, at
-// which there may be records already.
+// checkZone checks a zone's forwards, and the records of a renamed zone: their names change, too, and may collide with existing records.
 func (r *Room) checkZone(ctx context.Context, tx *db.Tx, was, now *Zone) error {
 	if now == nil {
 		return nil

@@ -211,8 +211,8 @@ func (w *walk) auto(a automatic, opening *policy.Opening, miss obstacle) bool {
 // loopback is the interface for the gateway's traffic to itself.
 var loopback = value.Must[value.IfName]("lo")
 
-// prerouting rewrites the destination, and reports whether it has changed. Packets from the gateway to itself were translated on their
-// way out.
+// prerouting rewrites the destination, and reports whether it has changed. Packets from the gateway to itself already have their final
+// addresses.
 func (w *walk) prerouting() bool {
 	if !w.p.tracked() || w.p.In == loopback {
 		return false

@@ -147,10 +147,10 @@ func TestNarration(t *testing.T) {
 	c := smallHouse()
 	c.Rules[1].Enabled = false
 	rs := compileAll(c)
-	tell := func(p Packet) Explanation {
+	explain := func(p Packet) Explanation {
 		p.InZone = rs.zoneOf(p.In)
 		n := newNarrator(c, &rs)
-		return n.story(p, rs.evaluate(p, smallWay, n.hear))
+		return n.story(p, rs.evaluate(p, smallWay, n.see))
 	}
 	lan := value.Must[value.IfName]("lan0")
 	for _, x := range []struct {
@@ -191,7 +191,7 @@ func TestNarration(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			var got []string
-			for _, s := range tell(x.p).Steps {
+			for _, s := range explain(x.p).Steps {
 				got = append(got, strings.Join([]string{s.Stage, s.Title, s.Outcome, s.Reason}, "/"))
 			}
 			if a, b := strings.Join(got, "\n"), strings.Join(x.want, "\n"); a != b {

@@ -95,6 +95,7 @@ type Explanation struct {
 	Steps        []Step      `json:"steps" doc:"What was checked, in order. Rules of other zones that did not match are not listed."`
 }
 
+// DecidedBy identifies the rule that decided.
 type DecidedBy struct {
 	Kind   string     `json:"kind" enum:"rule,automatic,default" doc:"A rule of yours, a rule that the gateway adds automatically, or no rule."`
 	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"Which rule; absent unless the kind is rule."`
@@ -251,7 +252,7 @@ func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, erro
 			failed = err
 		}
 		return way
-	}, n.hear)
+	}, n.see)
 	if failed != nil {
 		return Explanation{}, noWay(failed)
 	}

@@ -39,8 +39,8 @@ func newNarrator(c Config, rs *Ruleset) *narrator {
 	return n
 }
 
-// hear turns one check into a step.
-func (n *narrator) hear(e event) {
+// see turns one check into a step.
+func (n *narrator) see(e event) {
 	s := Step{Stage: e.stage, Outcome: "not_matched"}
 	switch {
 	case e.way != nil:

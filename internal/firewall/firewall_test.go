@@ -865,6 +865,19 @@ func TestDeadNamesDoNotDelayOthers(t *testing.T) {
 	resolved("192.0.2.2")
 }
 
+func TestWhatTheDatabaseRefusesTheKernelDoesNotSee(t *testing.T) {
+	h := newHouse(t)
+	h.rule(t, map[string]any{})
+	before, err := h.Host.FilterState(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Do(t, "admin", http.MethodPost, "/firewall/rules", map[string]any{"name": "rule", "action": "accept", "dst_kind": "object", "dst_object_id": "00000000-0000-7000-8000-00000000ffff"}).Want(t, 422)
+	if after, err := h.Host.FilterState(t.Context()); err != nil || after != before {
+		t.Errorf("%+v, %v instead of %+v", after, err, before)
+	}
+}
+
 func TestAChangeThatIsNotStoredIsNotLive(t *testing.T) {
 	h := newHouse(t)
 	kept := h.rule(t, map[string]any{"name": "kept"})

@@ -296,11 +296,11 @@ func (m *logMatcher) matches(e *logEvent) bool {
 		(!m.src.IsValid() || m.src.Contains(e.src)) &&
 		(!m.dst.IsValid() || m.dst.Contains(e.dst)) &&
 		(m.zone == nil || slices.Contains(m.zone, e.in) || slices.Contains(m.zone, e.out)) &&
-		(m.words == nil || m.says(e))
+		(m.words == nil || m.contains(e))
 }
 
-// says reports whether the event contains all words.
-func (m *logMatcher) says(e *logEvent) bool {
+// contains reports whether the event contains all words.
+func (m *logMatcher) contains(e *logEvent) bool {
 	var space [256]byte
 	b := e.src.AppendTo(space[:0])
 	b = e.dst.AppendTo(append(b, ' '))

@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// ACL allows or denies the requests that it matches. The first that matches, by priority, decides; what none matches is
+// ACL allows or denies the requests that it matches. The first matching entry by priority decides; a request that matches none is
 // allowed.
 type ACL struct {
 	resource.Meta

@@ -9,12 +9,12 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that squid's files depend on.
+// Config is everything that squid's files depend on.
 type Config struct {
 	Settings Settings `json:"settings"`
-	// ACLs are the active entries, in their order.
+	// ACLs lists the active entries in their order.
 	ACLs []ACL `json:"acls"`
-	// Own are the addresses that the machine has now. Through the proxy nobody gets at more of it than its sites.
+	// Own lists the machine's present addresses. Through the proxy, clients only reach its sites there.
 	Own []value.Addr `json:"own"`
 }
 
@@ -36,13 +36,13 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return r.adapt(ctx, c)
 }
 
-// adapt has the addresses be those that the machine has now.
+// adapt sets the machine's present addresses.
 func (r *Room) adapt(ctx context.Context, c Config) (_ Config, err error) {
 	c.Own, err = r.own(ctx)
 	return c, err
 }
 
-// own are the machine's addresses, but for those that every machine has.
+// own returns the machine's addresses, except those that every machine has.
 func (r *Room) own(ctx context.Context) ([]value.Addr, error) {
 	links, err := r.Host.Links(ctx)
 	if err != nil {

@@ -1,10 +1,9 @@
 package fwdproxy
 
-// What tests ask by themselves.
+// For tests only.
 var (
 	Consult     = consult
 	TrafficFrom = traffic
 )
 
-// Totals are squid's counters.
 func Totals(requests, hits, out, own int64) totals { return totals{requests, hits, out, own} }

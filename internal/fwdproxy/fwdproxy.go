@@ -1,5 +1,4 @@
-// Package fwdproxy owns the way out for those inside: the forward proxy's settings, its ordered access list, and the squid
-// daemon that follows them.
+// Package fwdproxy manages the forward proxy: its settings, its ordered access list, and the squid daemon.
 package fwdproxy
 
 import (
@@ -13,13 +12,13 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the forward proxy.
+// Room manages the forward proxy.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
 	acls     resource.Kind[ACL]
 	history  trafficHistory
-	// asked counts what the gateway itself has read from the proxy, in bytes.
+	// asked counts the bytes that the gateway itself has read from the proxy.
 	asked atomic.Int64
 }
 
@@ -43,7 +42,7 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Openings asks for the proxy's port while it is enabled.
+// Openings requests the proxy's port while it is on.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var judgeLine = regexp.MustCompile(`(?m)^external_acl_type .* ([0-9a-f]{32}) \S+ \S+$`)
 
-// bench is a room whose squid takes what it is given: its judge says what the installed files say.
+// bench is a room whose squid accepts everything: its judge reports what is in the installed files.
 func bench(t *testing.T) (*kittest.Bench, *fwdproxy.Room) {
 	t.Helper()
 	b := kittest.New(t)
@@ -169,7 +169,7 @@ func TestEntryLife(t *testing.T) {
 	want("deny 0 dstdomain .ads.example")
 	b.Do(t, "admin", http.MethodDelete, "/forward-proxy/acls/"+first.ID.String(), nil).Want(t, 200)
 	want()
-	// squid has heard of nothing.
+	// squid was not involved.
 	if b.Machine.Runs(squid.Check) != checks || b.Machine.Reloads(squid.Unit) != 0 || b.Machine.Restarts(squid.Unit) != 1 || file(t, b, squid.DropIn) != config {
 		t.Error("squid was disturbed")
 	}
@@ -187,7 +187,7 @@ func TestServerAddressesNeedSquid(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
 	checks := b.Machine.Runs(squid.Check)
-	// The judge goes on with the configuration that it was started with, until squid reads its files.
+	// The judge keeps the configuration it was started with until squid reads its files.
 	running, reads := file(t, b, squid.DropIn), 0
 	b.Machine.JudgeSquid(func(bool) (squid.Judge, error) {
 		if b.Machine.Reloads(squid.Unit) > reads {
@@ -230,7 +230,7 @@ func TestBadEntries(t *testing.T) {
 	if a := b.Do(t, "admin", http.MethodPost, "/forward-proxy/acls", `{"name":"a","type":"method","value":"PUT","action":"deny"}`); a.Status != 409 && a.Status != 400 {
 		t.Errorf("the same name twice: %d", a.Status)
 	}
-	// What was good for one type need not be for another.
+	// What is valid for one type need not be for another.
 	var rows []fwdproxy.ACL
 	b.Get(t, "/forward-proxy/acls").Want(t, 200).Into(t, &rows)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/acls/"+rows[0].ID.String(), `{"type":"port"}`).WantField(t, "value")
@@ -245,7 +245,7 @@ func TestRefusedBySquid(t *testing.T) {
 	if !strings.Contains(a.Error.Message, "Bungled") || strings.Contains(a.Error.Message, "Processing") {
 		t.Errorf("%s", a.Error.Message)
 	}
-	// A warning is a refusal too: squid has skipped something.
+	// A warning is a refusal, too: squid has skipped something.
 	b.Machine.Say(squid.Check, "2026/11/15 11:50:48| WARNING: because of this '10.1.0.0/16' is ignored\n")
 	if a := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"port":8080}`).Want(t, 400); !strings.Contains(a.Error.Message, "is ignored") {
 		t.Errorf("%s", a.Error.Message)
@@ -350,7 +350,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// While the database is away, the daemon still follows the machine: an address that comes back is among its own again.
+// While the database is away, the daemon still follows the machine: an address that returns is among its own again.
 func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
 	d, server := dbtest.Own(t)
 	b := kittest.NewOn(t, d)

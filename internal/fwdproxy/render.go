@@ -13,8 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Render turns the configuration into squid's files: a main file that only includes, the drop-in, and the access list that the
-// judge reads.
+// Render renders the configuration into squid's files: a main file that only includes, the drop-in, and the access list for the judge.
 func Render(c Config) ([]host.File, error) {
 	main := conf.New(conf.Squid)
 	main.Line("include", conf.Word("/etc/squid/conf.d/*.conf"))
@@ -39,8 +38,8 @@ func Render(c Config) ([]host.File, error) {
 	}, nil
 }
 
-// layout names the entries that squid judges itself, in their order. The list's positions refer to them: a list and a
-// configuration that have not the same layout let nothing through.
+// layout identifies the entries that squid judges itself, in their order. The list's positions refer to them: a list and a configuration
+// with different layouts let nothing through.
 func (c Config) layout() (conf.Arg, error) {
 	sum := sha256.New()
 	for _, a := range c.destinations() {
@@ -57,7 +56,7 @@ func (c Config) layout() (conf.Arg, error) {
 	return conf.Hex(sum.Sum(nil)[:8]), nil
 }
 
-// destinations are the entries that squid judges itself.
+// destinations returns the entries that squid judges itself.
 func (c Config) destinations() (list []ACL) {
 	for _, a := range c.ACLs {
 		if a.Type == "dst" {
@@ -67,7 +66,7 @@ func (c Config) destinations() (list []ACL) {
 	return list
 }
 
-// denied is how many of those deny before the first that allows.
+// denied returns how many of those deny before the first one that allows.
 func (c Config) denied() int {
 	list := c.destinations()
 	if i := slices.IndexFunc(list, func(a ACL) bool { return a.Action == "allow" }); i >= 0 {
@@ -76,14 +75,14 @@ func (c Config) denied() int {
 	return len(list)
 }
 
-// unreachable are the addresses that every machine has for itself.
+// unreachable lists the addresses that every machine has for itself.
 var unreachable = []value.Prefix{
 	value.Must[value.Prefix]("0.0.0.0/8"), value.Must[value.Prefix]("127.0.0.0/8"), value.Must[value.Prefix]("169.254.0.0/16"),
 	value.Must[value.Prefix]("::/127"), value.Must[value.Prefix]("fe80::/10"),
 }
 
-// renderDropIn writes squid's own configuration. It names itself in the judge's arguments, so that the judge can tell which
-// configuration squid runs with; the name is made of all the rest.
+// renderDropIn writes squid's own configuration. Its name, a digest of the rest, is in the judge's arguments, so that the judge can
+// report which configuration squid runs with.
 func renderDropIn(c Config, layout conf.Arg) ([]byte, error) {
 	draft, err := writeDropIn(c, layout, conf.Word("-"))
 	if err != nil {
@@ -147,10 +146,10 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		conf.Word(judgeProgram), mark, conf.Word("/etc/squid/gateway.acls"), conf.Word(judgeSocket))
 	w.Line("acl", conf.Word("gateway_judged"), conf.Word("external"), conf.Word("gateway_judge"))
 	w.Line("http_access", conf.Word("deny"), conf.Word("!gateway_judged"))
-	// What is denied whatever the server's address is needs not be resolved.
+	// What is denied whatever the server's address is need not be resolved.
 	early := c.denied()
 	for position := range early + 1 {
-		said(w, false, layout, position)
+		decided(w, false, layout, position)
 	}
 
 	w.Comment("The gateway's own services cannot be reached through the proxy, except the sites that it publishes.")
@@ -165,7 +164,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		}
 		w.Line("http_access", conf.Word("deny"), conf.Word("gateway_own"), conf.Word("!gateway_sites"))
 	}
-	said(w, true, layout, 0)
+	decided(w, true, layout, 0)
 
 	for i, a := range c.destinations() {
 		spans, err := spans(a.Value.String())
@@ -182,9 +181,9 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 			w.Line("http_access", conf.Word("deny"), name)
 		}
 		if i+1 > early {
-			said(w, false, layout, i+1)
+			decided(w, false, layout, i+1)
 		}
-		said(w, true, layout, i+1)
+		decided(w, true, layout, i+1)
 	}
 
 	w.Comment("What no entry decides is allowed.")
@@ -194,8 +193,8 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 	return w.Bytes()
 }
 
-// said writes what becomes of a request that the judge has decided about at a position.
-func said(w *conf.Writer, allow bool, layout conf.Arg, position int) {
+// decided writes what happens to a request that the judge has decided at a position.
+func decided(w *conf.Writer, allow bool, layout conf.Arg, position int) {
 	action := conf.Word("deny")
 	if allow {
 		action = conf.Word("allow")
@@ -214,7 +213,7 @@ func socket(a value.Addr, port int) conf.Arg {
 	return conf.Joined(conf.Word("["), conf.Value(a), conf.Word("]:"), conf.Int(port))
 }
 
-// renderList writes the entries that the judge decides by, each with the number of entries before it that squid judges itself.
+// renderList writes the judge's entries, each with the number of squid's own entries before it.
 func renderList(c Config, layout conf.Arg) ([]byte, error) {
 	w := conf.New(conf.AccessList)
 	w.Line("layout", layout, conf.Int(len(c.ACLs)-len(c.destinations())))
@@ -232,13 +231,13 @@ func renderList(c Config, layout conf.Arg) ([]byte, error) {
 	return w.Bytes()
 }
 
-// kinds are the types that the judge knows.
+// kinds lists the types that the judge knows.
 var kinds = map[string]conf.Arg{
 	"src": conf.Word("src"), "dstdomain": conf.Word("dstdomain"), "dstdom_regex": conf.Word("dstdom_regex"), "url_regex": conf.Word("url_regex"),
 	"port": conf.Word("port"), "method": conf.Word("method"), "time": conf.Word("time"),
 }
 
-// addresses is a range as squid wants it, which has words of its own for all addresses of a family.
+// addresses formats a range for squid, which has special words for all addresses of a family.
 func addresses(r value.Range) conf.Arg {
 	switch r.String() {
 	case "0.0.0.0/0":
@@ -251,7 +250,7 @@ func addresses(r value.Range) conf.Arg {
 
 func spans(text string) ([]value.Range, error) { return apart(strings.Fields(text)) }
 
-// apart are ranges that do not overlap, which squid complains about: what lies in another is left out, and what overlaps is joined.
+// apart removes overlaps, about which squid complains: contained ranges are dropped, and overlapping ones merged.
 func apart(words []string) ([]value.Range, error) {
 	list := make([]value.Range, len(words))
 	for i, word := range words {

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// askSquid asks the real daemon about the files.
+// askSquid has the real daemon check the files.
 func askSquid(t testing.TB, files []host.File) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
@@ -27,7 +27,7 @@ func askSquid(t testing.TB, files []host.File) error {
 	return fwdproxy.Consult(t.Context(), machine, files)
 }
 
-// accept says whether squid and the judge take the files.
+// accept checks that squid and the judge accept the files.
 func accept(t testing.TB, files []host.File) {
 	t.Helper()
 	if err := askSquid(t, files); err != nil {
@@ -74,7 +74,7 @@ func entry(t *testing.T, kind, text, action string) fwdproxy.ACL {
 	return a
 }
 
-// Only what squid judges itself is in its configuration: whatever else changes, it need not read it again.
+// squid's configuration contains only what squid judges itself, so that it need not be read again for other changes.
 func TestOnlyDestinationsAreSquidsOwn(t *testing.T) {
 	dst1, dst2 := entry(t, "dst", "192.0.2.1", "deny"), entry(t, "dst", "192.0.2.0/24", "allow")
 	name, source := entry(t, "dstdomain", ".example.net", "deny"), entry(t, "src", "10.0.0.1", "allow")
@@ -99,7 +99,7 @@ func TestOnlyDestinationsAreSquidsOwn(t *testing.T) {
 	}
 }
 
-// words splits a file as squid does, and the judge.
+// words splits a file like squid and the judge.
 func words(file []byte) [][]string {
 	var list [][]string
 	for line := range bytes.Lines(file) {
@@ -110,7 +110,7 @@ func words(file []byte) [][]string {
 	return list
 }
 
-// hostile holds a field of the settings against hostile texts, and asks the real squid.
+// hostile tries hostile texts in a field of the settings with the real squid.
 func hostile(t *testing.T, field, benign string, canonical func(fwdproxy.Settings) string) {
 	conftest.Oracle[fwdproxy.Settings]{
 		Place:  squid.DropIn,
@@ -150,7 +150,7 @@ func TestHostileNetwork(t *testing.T) {
 	hostile(t, "allowed_networks", "192.0.2.0/24", func(s fwdproxy.Settings) string { return s.AllowedNetworks[0].String() })
 }
 
-// Whatever the value of an entry is, it is refused, or it is one line of the list that the judge reads as what it is.
+// Whatever the value of an entry is, it is refused, or it is one line of the list that the judge reads back as the same value.
 func TestHostileValues(t *testing.T) {
 	taken := map[string]int{}
 	for kind, benign := range map[string]string{
@@ -188,7 +188,7 @@ func TestHostileValues(t *testing.T) {
 	t.Log("taken:", taken)
 }
 
-// decodeEntry takes an entry through the door of the API.
+// decodeEntry sets an entry the way the API does.
 func decodeEntry(kind, text, action string) (a fwdproxy.ACL, err error) {
 	body, err := json.Marshal(map[string]any{"name": "x", "type": kind, "value": text, "action": action})
 	if err != nil {
@@ -198,7 +198,7 @@ func decodeEntry(kind, text, action string) (a fwdproxy.ACL, err error) {
 	return a, err
 }
 
-// decode takes a value through the door of the API.
+// decode sets a value the way the API does.
 func decode(into any, field string, v any) error {
 	body, err := json.Marshal(map[string]any{field: v})
 	if err != nil {

@@ -17,19 +17,18 @@ import (
 )
 
 const (
-	// unit is the daemon behind the room.
 	unit = squid.Unit
-	// What squid's configuration names.
+	// Names in squid's configuration.
 	managerPort  = squid.ManagerPort
 	judgeProgram = squid.JudgeProgram
 	judgeSocket  = squid.JudgeSocket
-	// takeWithin is how long squid may take to read its files; then it is restarted.
+	// takeWithin is how long squid may take to read its files before it is restarted.
 	takeWithin = 10 * time.Second
-	// lookEvery is how often to look whether it has.
+	// lookEvery is how often to check whether it has.
 	lookEvery = 10 * time.Millisecond
 )
 
-// content is what a place shall hold.
+// content returns the intended content of a place.
 func content(files []host.File, place host.Place) []byte {
 	i := slices.IndexFunc(files, func(f host.File) bool { return f.Place == place })
 	if i < 0 {
@@ -38,11 +37,11 @@ func content(files []host.File, place host.Place) []byte {
 	return files[i].Content
 }
 
-// complaint is a line of squid's that says more than what it does.
+// complaint matches a line of squid's output that reports a problem.
 var complaint = regexp.MustCompile(`^[^|]*\| *(?:.*(?:FATAL|ERROR|WARNING|unrecognized).*|ACL not found.*)$`)
 
-// check asks squid whether it can read the staged drop-in, unless that is installed already. The access list needs no question:
-// what is in it is what the judge understands.
+// check asks squid whether it accepts the staged drop-in, unless that is already installed. The access list needs no check, because its
+// content is what the judge understands.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	if live, err := r.Host.Read(squid.DropIn); err == nil && string(live) == string(content(files, squid.DropIn)) {
 		return nil
@@ -50,30 +49,30 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 	return consult(ctx, r.Host, files)
 }
 
-// consult asks squid about the staged drop-in. It skips some of what it does not understand and says so no louder than by a warning: that
-// is a refusal, too.
+// consult asks squid about the staged drop-in. Squid only warns about some things that it does not understand and skips; that counts as a
+// refusal, too.
 func consult(ctx context.Context, m host.Machine, files []host.File) error {
 	out, err := m.Run(ctx, squid.Check, host.Input{Staged: files})
 	_, refused := errors.AsType[*host.ExitError](err)
 	if err != nil && !refused {
 		return err
 	}
-	var said []string
+	var problems []string
 	for line := range strings.Lines(out.Stdout + "\n" + out.Stderr) {
 		if line = strings.TrimSpace(line); complaint.MatchString(line) {
 			_, text, _ := strings.Cut(line, "|")
-			said = append(said, strings.TrimSpace(text))
+			problems = append(problems, strings.TrimSpace(text))
 		}
 	}
-	if !refused && len(said) == 0 {
+	if !refused && len(problems) == 0 {
 		return nil
 	}
-	out.Stdout, out.Stderr, out.ExitCode = "", strings.Join(said, "\n"), max(1, out.ExitCode)
+	out.Stdout, out.Stderr, out.ExitCode = "", strings.Join(problems, "\n"), max(1, out.ExitCode)
 	return &host.ExitError{Command: squid.Check, Output: out}
 }
 
-// take makes squid run with the files. Where it does already, but for the access list, only the judge has to read: squid closes its
-// port while it reads its own.
+// take makes squid run with the files. If only the access list differs, only the judge reads it, because squid closes its port while it
+// reads its own files.
 func (r *Room) take(ctx context.Context, c Config, files []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
@@ -125,10 +124,10 @@ func (r *Room) await(ctx context.Context, files []host.File) error {
 	}
 }
 
-// marked is where the drop-in names itself.
+// marked matches the name of the drop-in in it.
 var marked = regexp.MustCompile(judgeProgram + ` ([0-9a-f]{32}) `)
 
-// mark is the name that a drop-in has given itself.
+// mark returns the name of a drop-in.
 func mark(files []host.File) string {
 	if m := marked.FindSubmatch(content(files, squid.DropIn)); m != nil {
 		return string(m[1])
@@ -136,7 +135,7 @@ func mark(files []host.File) string {
 	return ""
 }
 
-// verify says whether squid runs, with these files, and listens where it shall.
+// verify checks that squid runs, with these files, and listens where it should.
 func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
@@ -172,7 +171,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	return &apply.Partial{Problems: problems}
 }
 
-// httpSocket is a line of squid's report about a port that it listens on.
+// httpSocket matches a listening port in squid's report.
 var httpSocket = regexp.MustCompile(`(?m)\s(\S+)\s+HTTP Socket\s*$`)
 
 // listening asks squid where it listens.
@@ -190,7 +189,7 @@ func (r *Room) listening(ctx context.Context) ([]netip.AddrPort, error) {
 	return list, nil
 }
 
-// missing are the sockets that squid shall listen on and does not.
+// missing returns the sockets that squid should listen on but does not.
 func (r *Room) missing(ctx context.Context, c Config) ([]netip.AddrPort, error) {
 	has, err := r.listening(ctx)
 	if err != nil {
@@ -202,7 +201,7 @@ func (r *Room) missing(ctx context.Context, c Config) ([]netip.AddrPort, error) 
 		wanted = append(wanted, netip.AddrPortFrom(a.Netip(), port))
 	}
 	if len(wanted) == 0 {
-		// On a machine without IPv6 it is the other one.
+		// A machine without IPv6 has the other one.
 		all := []netip.AddrPort{netip.AddrPortFrom(netip.IPv6Unspecified(), port), netip.AddrPortFrom(netip.IPv4Unspecified(), port)}
 		if slices.ContainsFunc(all, func(a netip.AddrPort) bool { return slices.Contains(has, a) }) {
 			return nil, nil
@@ -212,18 +211,18 @@ func (r *Room) missing(ctx context.Context, c Config) ([]netip.AddrPort, error) 
 	return slices.DeleteFunc(wanted, func(a netip.AddrPort) bool { return slices.Contains(has, a) }), nil
 }
 
-// mayListen says whether squid listens wherever it can: a new attempt for an address that the machine does not have would close the
-// others' port, for nothing.
+// mayListen reports whether squid listens wherever it can: another attempt for an address that the machine does not have would needlessly
+// close the port on the others.
 func (r *Room) mayListen(ctx context.Context, c Config) bool {
 	missing, err := r.missing(ctx, c)
 	return err == nil && !slices.ContainsFunc(missing, func(a netip.AddrPort) bool { return r.has(ctx, a.Addr()) })
 }
 
-// has tells whether the machine has an address.
+// has reports whether the machine has an address.
 func (r *Room) has(ctx context.Context, ip netip.Addr) bool {
 	links, err := r.Host.Links(ctx)
 	if err != nil || ip.IsUnspecified() {
-		return true // nothing speaks against it
+		return true // nothing contradicts it
 	}
 	return slices.ContainsFunc(links, func(l host.Link) bool {
 		return slices.ContainsFunc(l.Addrs, func(a host.LinkAddr) bool { return a.Prefix().Addr() == ip })

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Stats is what the proxy has done since it started.
+// Stats are the proxy's counters since its start.
 type Stats struct {
 	Requests         int64   `json:"requests" doc:"Requests of clients."`
 	Hits             int64   `json:"hits" doc:"Requests that the cache answered."`
@@ -29,13 +29,13 @@ type Stats struct {
 	Error            string  `json:"error" doc:"Why the proxy could not be asked; empty when it could."`
 }
 
-// History is the last hour.
+// History is the traffic of the last hour.
 type History struct {
 	StepSeconds int       `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`
 }
 
-// Traffic is what went through the proxy in one step.
+// Traffic is the traffic in one step.
 type Traffic struct {
 	At       time.Time `json:"at" doc:"End of the step."`
 	Requests float64   `json:"requests" doc:"Requests per second."`
@@ -43,24 +43,24 @@ type Traffic struct {
 	Bytes    float64   `json:"bytes" doc:"Bytes sent to clients per second."`
 }
 
-// trafficHistory remembers the traffic of the last hour.
+// trafficHistory holds the traffic of the last hour.
 type trafficHistory = history.History[totals, Traffic]
 
 // totals are squid's counters, and what the gateway itself has read from it.
 type totals struct{ requests, hits, out, own int64 }
 
-// traffic is what happened between two readings. Totals that went down belong to a new process, which began at zero.
+// traffic returns the traffic between two readings. If totals went down, a new process has started at zero.
 func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	if now.requests < was.requests || now.out < was.out {
 		was = totals{own: was.own}
 	}
 	requests := now.requests - was.requests
-	// squid counts in KiB, so that less than one is as good as none.
+	// squid counts in KiB, so less than one does not count.
 	bytes := max(0, now.out-was.out-(now.own-was.own)) &^ 1023
 	return Traffic{At: at, Requests: float64(requests) / seconds, HitRate: history.Share(now.hits-was.hits, requests), Bytes: float64(bytes) / seconds}
 }
 
-// Run watches the traffic until the context ends.
+// Run records the traffic until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	r.history.Run(ctx, r.Clock, func(ctx context.Context) (totals, error) {
 		own := r.asked.Load()
@@ -69,11 +69,11 @@ func (r *Room) Run(ctx context.Context) {
 	})
 }
 
-// report is one of squid's reports: lines with a name and a figure, with a sign between them or, in the last part of info, with the
-// figure before the name.
+// report is one of squid's reports: lines with a name and a figure, separated by a sign or, in the last part of info, the figure before
+// the name.
 type report map[string]string
 
-// figure is a line of a report.
+// figure matches a line of a report.
 var figure = regexp.MustCompile(`(?m)^\s*([A-Za-z_.][^:=\n]*?)\s*[:=]\s*(-?[0-9.]+)|^\s+([0-9]+) ([A-Za-z][^\n]*)$`)
 
 func (r *Room) report(ctx context.Context, which squid.Report) (report, error) {
@@ -120,7 +120,7 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	return Stats{
 		Requests: requests, Hits: hits, HitRate: history.Share(hits, requests), Errors: counters.int("client_http.errors"),
 		BytesToClients: counters.int("client_http.kbytes_out") << 10, BytesFromServers: counters.int("server.all.kbytes_in") << 10,
-		// The gateway that asks is one of them.
+		// The gateway itself is one of them.
 		Clients:          max(0, info.int("Number of clients accessing cache")-1),
 		CacheMemoryBytes: info.int("Storage Mem size") << 10, CacheObjects: info.int("Hot Object Cache Items"), UptimeSeconds: info.float("UP Time"),
 	}, nil

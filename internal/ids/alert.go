@@ -24,6 +24,7 @@ const (
 	hoursMost = 8760
 )
 
+// Alert is an attack that CrowdSec has found.
 type Alert struct {
 	ID        int64     `json:"id" doc:"Its number at CrowdSec."`
 	CreatedAt time.Time `json:"created_at" doc:"When it was reported."`
@@ -52,6 +53,7 @@ type AlertEvent struct {
 	Meta map[string]string `json:"meta" doc:"What was read of it."`
 }
 
+// Alerts lists alerts.
 type Alerts struct {
 	Alerts []Alert `json:"alerts" doc:"Those that match, newest first."`
 	Error  string  `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`

@@ -26,15 +26,18 @@ type Bouncer struct {
 	Own       bool       `json:"own" doc:"Whether it is the gateway's own."`
 }
 
+// Bouncers lists the bouncers.
 type Bouncers struct {
 	Bouncers []Bouncer `json:"bouncers" doc:"By name."`
 	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
+// NewBouncer creates a bouncer.
 type NewBouncer struct {
 	Name crowdsec.Name `json:"name" required:"true" doc:"Its name: lower-case letters, digits and hyphens."`
 }
 
+// MadeBouncer is a new bouncer with its key.
 type MadeBouncer struct {
 	Name string `json:"name" doc:"Its name."`
 	Key  string `json:"key" doc:"API key of the bouncer. It is not shown again."`
@@ -50,6 +53,7 @@ type Machine struct {
 	Own           bool       `json:"own" doc:"Whether it is the gateway itself, which reports what operators decide."`
 }
 
+// Machines lists the machines that report.
 type Machines struct {
 	Machines []Machine `json:"machines" doc:"Machines that report."`
 	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
@@ -63,6 +67,7 @@ type Collection struct {
 	Status      string `json:"status" doc:"Whether it is enabled, and as it was installed."`
 }
 
+// Collections lists the installed collections.
 type Collections struct {
 	Collections []Collection `json:"collections" doc:"By name."`
 	Error       string       `json:"error" doc:"Why they are not known; empty if they are."`

@@ -50,6 +50,7 @@ type Decision struct {
 	Enforced  bool      `json:"enforced" doc:"Whether the kernel drops every packet from it now, also those that would be forwarded. Only packets from single addresses are dropped."`
 }
 
+// Decisions lists the decisions in force.
 type Decisions struct {
 	Decisions []Decision `json:"decisions" doc:"Those that match, newest first."`
 	Total     int        `json:"total" doc:"How many match, also those that are not shown."`

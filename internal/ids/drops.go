@@ -19,6 +19,7 @@ const (
 	dropsLook = 5 * time.Second
 )
 
+// Drop is a packet that the packet filter dropped.
 type Drop struct {
 	At          time.Time
 	Source      netip.Addr

@@ -21,7 +21,7 @@ type Deps struct {
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Peers returns the addresses of the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
-	// Proxies returns the networks of trusted proxies: not the proxy is banned, but the visitor behind it.
+	// Proxies returns the networks of trusted proxies: bans apply to the visitor behind a proxy, never to the proxy.
 	Proxies func(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 	// Operators returns the addresses from which administrators are logged in.
 	Operators func(ctx context.Context) ([]netip.Addr, error)
@@ -29,6 +29,7 @@ type Deps struct {
 	Drops func(ctx context.Context, emit func([]Drop)) error
 }
 
+// Room manages intrusion detection.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -53,6 +54,7 @@ const (
 // feeds lists the components of the settings.
 var feeds = []apply.ID{apply.Detection, apply.Bouncer}
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, settings: settings, asked: newQuestions(), accounts: accounts{path: k.Paths.State("ids-accounts.json")}, drops: dropLog{path: k.Paths.Log("drops.json")}}
 	// Both daemons start slowly and check their files while they do. The types let nothing through that they would refuse.

@@ -32,6 +32,7 @@ type Sources struct {
 	WAF          bool `json:"waf" doc:"Requests that the web application firewall blocked."`
 }
 
+// Allowed is an entry of the allow-list.
 type Allowed struct {
 	CIDR value.Prefix `json:"cidr" required:"true" doc:"Network, or a single address."`
 	Note value.Line   `json:"note" doc:"Description, up to 200 characters."`

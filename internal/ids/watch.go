@@ -59,7 +59,7 @@ func (r *Room) Run(ctx context.Context) {
 			lastFailure = ""
 		case ctx.Err() == nil && err.Error() != lastFailure:
 			lastFailure = err.Error()
-			r.Log.Warn("bans of administrators are not looked for", "err", err)
+			r.Log.Warn("bans of administrators cannot be checked", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Package importer owns what the importers of foreign configurations have in common: the configuration document that they make, and the
-// report of what did not fit into it.
+// Package importer has the common parts of the importers of other programs' configurations: the configuration document that they produce,
+// and the report of what did not fit into it.
 package importer
 
 import (
@@ -12,25 +12,25 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// MaxSize is how large a file may be, in bytes.
+// MaxSize is the maximum size of a file in bytes.
 const MaxSize = 16 << 20
 
-// Row is what the document says about one row: fields in the order of the kind's own.
+// Row is a row of the document: fields in the order of the kind's own.
 type Row = yaml.MapSlice
 
-// Document is a configuration document in the making. Rows refer to each other by name.
+// Document is a configuration document under construction. Rows refer to each other by name.
 type Document struct {
 	kinds []string
 	rows  map[string][]Row
 	one   map[string]Row
 	names map[string]bool
-	// numbers are the last that were given to names that begin alike.
+	// numbers has the last number given to names with the same beginning.
 	numbers map[string]int
-	// Secret says that it holds keys in plain text.
+	// Secret means that it contains keys in plain text.
 	Secret bool
 }
 
-// Fields makes a row of names and values that alternate. A value that is nil is left out, so that the kind's default applies.
+// Fields makes a row from alternating names and values. A nil value is left out, so that the kind's default applies.
 func Fields(pairs ...any) Row {
 	var row Row
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -41,7 +41,7 @@ func Fields(pairs ...any) Row {
 	return row
 }
 
-// Unless is a value that is left out where it is the default.
+// Unless returns a value, or nil if it is the default.
 func Unless[T comparable](value, usual T) any {
 	if value == usual {
 		return nil
@@ -63,7 +63,7 @@ func (d *Document) Add(kind string, row Row) {
 	d.rows[kind] = append(d.rows[kind], row)
 }
 
-// Set says what the one row of a kind is.
+// Set sets the only row of a kind.
 func (d *Document) Set(kind string, row Row) {
 	d.kind(kind)
 	if d.one == nil {
@@ -72,8 +72,8 @@ func (d *Document) Set(kind string, row Row) {
 	d.one[kind] = row
 }
 
-// Name makes a name unique among those that were asked for in a scope, such as the kind: a document knows its rows by their names. It has at
-// most 120 bytes, which is what names of the gateway may have, and one line.
+// Name makes a name unique in a scope, such as the kind: a document identifies rows by name. The result is one line of at most 120 bytes,
+// the limit for names in the gateway.
 func (d *Document) Name(scope, wish string) string {
 	const most, suffixed = 120, 100
 	wish = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -102,7 +102,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// YAML is the document. It says where it comes from.
+// YAML encodes the document, with its source in a comment.
 func (d *Document) YAML(from string) ([]byte, error) {
 	doc := yaml.MapSlice{{Key: "gateway", Value: 1}}
 	for _, kind := range d.kinds {
@@ -123,7 +123,7 @@ func (d *Document) YAML(from string) ([]byte, error) {
 	return append([]byte(head), text...), nil
 }
 
-// Note is one thing that was not carried over.
+// Note is something that was not carried over.
 type Note struct {
 	Line int
 	// What is the directive or element, as people find it in the file.
@@ -141,13 +141,13 @@ func (r *Report) Add(line int, what, why string, args ...any) {
 	r.notes = append(r.notes, Note{line, what, why})
 }
 
-// Notes are the notes in the order of the file.
+// Notes returns the notes in the order of the file.
 func (r *Report) Notes() []Note {
 	slices.SortStableFunc(r.notes, func(a, b Note) int { return cmp.Compare(a.Line, b.Line) })
 	return r.notes
 }
 
-// Print writes one line per note. Values of the file are printed without control characters, because a terminal may read them.
+// Print writes one line per note. Control characters from the file are removed, because the output may go to a terminal.
 func (r *Report) Print(w io.Writer, file string) error {
 	for _, n := range r.Notes() {
 		if _, err := fmt.Fprintf(w, "%s:%d: %s: %s\n", file, n.Line, printable(n.What), printable(n.Why)); err != nil {

@@ -20,7 +20,7 @@ func TestNamesAreUniqueInTheirScope(t *testing.T) {
 	}
 }
 
-// Each name that is asked for again gets the next number at once, also where names differ only behind what is left of them.
+// A repeated name gets the next number at once, even if the names only differ after the part that is kept.
 func TestNamesAreNumberedAtOnce(t *testing.T) {
 	const names = 2000
 	for what, wish := range map[string]func(i int) string{

@@ -165,7 +165,7 @@ func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sin
 	if q.Before != "" {
 		var err error
 		if before, err = strconv.ParseInt(strings.TrimPrefix(q.Before, "t="), 16, 64); err != nil {
-			return errors.New("this is no cursor of the journal of a lab")
+			return errors.New("this is not a cursor of a lab's journal")
 		}
 	}
 	filter := host.NewJournalFilter(q)

@@ -175,7 +175,7 @@ func (u *unit) revive() {
 			u.turn <- struct{}{}
 			if u.failed() {
 				if err := u.start(context.Background()); err != nil {
-					slog.Warn("a unit does not come back", "unit", u.name, "err", err)
+					slog.Warn("restarting a unit failed", "unit", u.name, "err", err)
 				}
 			}
 			<-u.turn

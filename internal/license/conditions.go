@@ -12,7 +12,7 @@ var invalid = &alarm.Kind{
 	Name: "license.invalid", Severity: alarm.Error, Mutable: true, Meaning: "The license is not valid.",
 }
 
-// Check looks whether the license is valid.
+// Check checks whether the license is valid.
 var Check = watch.Check{
 	Name: "watch.license", Title: "Check the license", Primary: true, Every: time.Hour,
 	Kinds: []*alarm.Kind{invalid}, Conditions: conditions,

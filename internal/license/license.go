@@ -1,5 +1,5 @@
-// Package license owns the gateway's license: its key, what the verification found, and the routes that show and change
-// it. It tells the status, and takes nothing away.
+// Package license manages the gateway's license: its key, the result of its verification, and the routes that show and change it. It
+// reports the status, but never disables a function.
 package license
 
 import (
@@ -17,27 +17,27 @@ import (
 	"edge.internal/gateway/internal/license/document"
 )
 
-// Deps is what the room needs besides the kit.
+// Deps holds what the room needs besides the kit.
 type Deps struct {
-	// PublicKey is that of the issuer of licenses; a build without one has nil, and accepts none.
+	// PublicKey is the issuer's; a build without one has nil, and accepts no license.
 	PublicKey ed25519.PublicKey
 	// Usage counts what licenses limit.
 	Usage func(ctx context.Context, q db.Querier) (Usage, error)
 }
 
-// Usage is how much there is of what licenses limit.
+// Usage holds the counts of what licenses limit.
 type Usage struct{ Nodes, Domains, TunnelPeers int }
 
-// Room is the license.
+// Room manages the license.
 type Room struct {
 	*kit.Kit
 	deps  Deps
 	store *Store
-	// changing is held by a change from its first look at the license on, so that its audit entry names what it has changed.
+	// changing is held during a change, starting before its first read of the license, so that its audit entry names what was changed.
 	changing sync.Mutex
 }
 
-// New builds the room. No license keeps the gateway from starting.
+// New builds the room. No state of the license prevents the gateway from starting.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, store: NewStore(k.Paths, d.PublicKey, k.Clock)}
 	if err := r.store.Settle(); err != nil {
@@ -49,7 +49,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Record is the license, its status, and how much of what it limits is used.
+// Record is the license with its status and the use of its limits.
 type Record struct {
 	Status    Status     `json:"status" enum:"active,trial,expired,invalid" doc:"Status of the license. No status disables a function."`
 	Reason    string     `json:"reason" doc:"A sentence that says why the status is what it is."`
@@ -67,26 +67,26 @@ type Record struct {
 	CheckedAt *time.Time `json:"checked_at" doc:"When the signature of the license was verified."`
 }
 
-// Limits are all that a license limits.
+// Limits lists the limits with their use.
 type Limits struct {
 	Nodes       Limit `json:"nodes" doc:"Nodes of the cluster; a single gateway counts as one."`
 	Domains     Limit `json:"domains" doc:"Domains of the reverse proxy."`
 	TunnelPeers Limit `json:"tunnel_peers" doc:"Peers of the tunnels."`
 }
 
-// Limit is one limit, and what it is held against.
+// Limit is one limit with its present use.
 type Limit struct {
 	Limit *int `json:"limit" doc:"How many the license is for; null without a limit."`
 	Used  *int `json:"used" doc:"Current number; null while the database is unavailable."`
 	Over  bool `json:"over" doc:"Whether there are more than the license is for."`
 }
 
-// Key is the body that installs a license.
+// Key installs a license.
 type Key struct {
 	Key secret.Text `json:"key,omitzero" required:"true" doc:"The license as it was issued, from its BEGIN line to its END line. White space does not matter."`
 }
 
-// Mount adds the room's routes. They answer without the database, too.
+// Mount adds the room's routes. They also answer without the database.
 func (r *Room) Mount() {
 	const tag httpd.Tag = "license"
 	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), tag.Doc("license.get", "The license: its status, its limits and their use"),
@@ -144,7 +144,7 @@ func (r *Room) clear(c *httpd.Call, _ struct{}) (Record, error) {
 	return r.record(c), nil
 }
 
-// subject is what an audit entry about a license names.
+// subject returns the subject of an audit entry about a license.
 func subject(at Standing) string {
 	if at.License == nil {
 		return "license"
@@ -152,7 +152,7 @@ func subject(at Standing) string {
 	return at.License.Subject
 }
 
-// details are those of an audit entry: all that a license says, and not the license itself.
+// details returns the details of an audit entry: the content of a license, but not the key itself.
 func details(l *document.License) any {
 	if l == nil {
 		return nil
@@ -177,7 +177,7 @@ func (r *Room) record(ctx context.Context) Record {
 	usage, err := r.deps.Usage(ctx, r.DB)
 	if err != nil {
 		if !db.Away(err) {
-			r.Log.Warn("what the license limits cannot be counted", "err", err)
+			r.Log.Warn("the use of the license's limits cannot be counted", "err", err)
 		}
 		return out
 	}

@@ -35,7 +35,7 @@ type house struct {
 	clock   *clock.Fake
 	private ed25519.PrivateKey
 	usage   Usage
-	broken  error // of the count
+	broken  error // the error of the count
 }
 
 func newHouse(t *testing.T) *house {
@@ -57,7 +57,7 @@ func on(t *testing.T, b *kittest.Bench) *house {
 
 func (h *house) public() ed25519.PublicKey { return h.private.Public().(ed25519.PublicKey) }
 
-// restart is a restart of the service with the issuer's key.
+// restart restarts the service with the issuer's key.
 func (h *house) restart(t *testing.T) { t.Helper(); h.startWith(t, h.public()) }
 
 func (h *house) startWith(t *testing.T, public ed25519.PublicKey) {
@@ -77,7 +77,7 @@ func (h *house) startWith(t *testing.T, public ed25519.PublicKey) {
 
 func number(n int) *int { return &n }
 
-// license is one that is valid for a year from the start, with changes.
+// license returns a license that is valid for a year from the start, with changes.
 func license(change func(*document.License)) document.License {
 	l := document.License{
 		ID: "L-1", Subject: "Example Ltd", Plan: "Standard", Limits: document.Limits{Nodes: number(1), Domains: number(10)}, Features: []string{"cluster", "waf"},
@@ -118,7 +118,7 @@ func (h *house) want(t *testing.T, status Status, why string) Record {
 	return r
 }
 
-// write makes a state file what it might be after a crash, a restored backup or an accident.
+// write sets a state file to what it might be after a crash, a restored backup or an accident.
 func (h *house) write(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.MkdirAll(h.Paths.State(""), 0o700); err != nil {
@@ -160,7 +160,7 @@ func TestLifeOfALicense(t *testing.T) {
 		}
 	}
 
-	// It survives a restart, with the moment of its verification.
+	// It survives a restart, with the time of its verification.
 	h.clock.Move(day)
 	h.restart(t)
 	if r = h.want(t, Active, "valid until 1 June 2027"); !r.CheckedAt.Equal(start) || *r.DaysLeft != 364 {
@@ -214,7 +214,7 @@ func TestClock(t *testing.T) {
 	if !strings.Contains(h.Logs.String(), "status=expired") {
 		t.Error("the log does not say so")
 	}
-	// A clock that was set back makes it one of the future.
+	// A clock that was set back makes it a future license.
 	h.clock.Move(-30 * day)
 	r = h.want(t, Invalid, "valid from 31 May 2026, 12:00 UTC. The clock of the gateway says 12 May 2026")
 	if r.Subject != "Example Ltd" {
@@ -224,7 +224,7 @@ func TestClock(t *testing.T) {
 	h.want(t, Active, "")
 }
 
-// What is not valid now is refused, and the license that is stored stays.
+// An invalid license is refused, and the stored one stays.
 func TestRefused(t *testing.T) {
 	h := newHouse(t)
 	good := sign(t, license(nil), h.private)
@@ -276,7 +276,7 @@ func TestWhoMay(t *testing.T) {
 	h.want(t, Trial, "")
 }
 
-// Whatever the files have become, the gateway starts and says what is wrong.
+// Whatever the files contain, the gateway starts and reports what is wrong.
 func TestDamagedFiles(t *testing.T) {
 	h := newHouse(t)
 	good := sign(t, license(nil), h.private)
@@ -321,7 +321,7 @@ func TestDamagedFiles(t *testing.T) {
 	h.want(t, Trial, "")
 }
 
-// The key decides: whatever a crash between the two files, or a restored backup, leaves as the cache.
+// The key decides, whatever cache a crash between the two files, or a restored backup, leaves.
 func TestCrashBetweenKeyAndCache(t *testing.T) {
 	h := newHouse(t)
 	first := sign(t, license(func(l *document.License) { l.ID, l.Subject = "L-1", "First" }), h.private)
@@ -356,7 +356,7 @@ func TestCrashBetweenKeyAndCache(t *testing.T) {
 		if r.Subject != x.subject || (r.Status == Active) != (x.key != "") || (r.CheckedAt == nil) != x.checked.IsZero() || r.CheckedAt != nil && !r.CheckedAt.Equal(x.checked) {
 			t.Errorf("%s: %+v", name, r)
 		}
-		// From here on, the cache is that of the key.
+		// From here on, the cache matches the key.
 		var cache finding
 		if err := json.Unmarshal([]byte(h.content(t, "license-cache.json")), &cache); (err == nil) != (x.key != "") {
 			t.Errorf("%s: the cache is %q", name, h.content(t, "license-cache.json"))
@@ -382,7 +382,7 @@ func TestBuildWithoutAPublicKey(t *testing.T) {
 	h.want(t, Active, "")
 }
 
-// Builds have the public half of the development pair, unless they are given another one: whoever has the source can try licenses.
+// Builds have the public key of the development pair unless another one is given, so everyone with the source can try licenses.
 func TestDevelopmentPair(t *testing.T) {
 	private, err := os.ReadFile("../../packaging/license/development.pem")
 	if err != nil {
@@ -455,7 +455,7 @@ func TestWithoutTheDatabase(t *testing.T) {
 	}
 }
 
-// Of many who install, verify, remove and read at once, each is answered with a whole license, and the files belong together.
+// Concurrent callers who install, verify, remove and read always get a complete license, and the files match.
 func TestAtOnce(t *testing.T) {
 	h := newHouse(t)
 	subjects := []string{"First", "Second", "Third"}
@@ -492,7 +492,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing leaves what there was, and no entry that says otherwise.
+// A failing disk leaves what there was, and no audit entry that says otherwise.
 func TestFailedWriteChangesNothing(t *testing.T) {
 	h := newHouse(t)
 	h.put(t, sign(t, license(nil), h.private)).Want(t, 200)
@@ -522,32 +522,32 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	}
 }
 
-// The key is never told: it is not in an answer, a log or the audit log.
+// The key is never exposed: it is not in an answer, a log or the audit log.
 func TestKeyIsNotTold(t *testing.T) {
 	h := newHouse(t)
 	text := sign(t, license(nil), h.private)
-	var told strings.Builder
-	told.Write(h.put(t, text).Body)
-	told.Write(h.put(t, text+"x").Body)
-	told.Write(h.Get(t, "/license").Body)
-	told.Write(h.Do(t, "admin", http.MethodPost, "/license/verify", nil).Body)
-	told.Write(h.Do(t, "admin", http.MethodDelete, "/license/key", nil).Body)
-	told.WriteString(h.Logs.String())
+	var output strings.Builder
+	output.Write(h.put(t, text).Body)
+	output.Write(h.put(t, text+"x").Body)
+	output.Write(h.Get(t, "/license").Body)
+	output.Write(h.Do(t, "admin", http.MethodPost, "/license/verify", nil).Body)
+	output.Write(h.Do(t, "admin", http.MethodDelete, "/license/key", nil).Body)
+	output.WriteString(h.Logs.String())
 	entries, err := h.Audit.Search(t.Context(), audit.Filter{Limit: 100})
 	if err != nil || len(entries) != 3 {
 		t.Fatal(entries, err)
 	}
 	for _, e := range entries {
-		told.WriteString(e.Subject + string(e.Details))
+		output.WriteString(e.Subject + string(e.Details))
 	}
 	for _, line := range strings.Split(text, "\n")[1:4] {
-		if strings.Contains(told.String(), line) {
-			t.Errorf("the key is told: %s", told.String())
+		if strings.Contains(output.String(), line) {
+			t.Errorf("the key is exposed: %s", output.String())
 		}
 	}
 }
 
-// What another program asks is the same, and asking changes nothing.
+// Other programs get the same standing, and reading it changes nothing.
 func TestStandingForOtherPrograms(t *testing.T) {
 	h := newHouse(t)
 	other := NewStore(h.Paths, h.public(), h.clock)

@@ -20,10 +20,10 @@ import (
 	"edge.internal/gateway/internal/license/document"
 )
 
-// Status is that of the license.
+// Status is the status of the license.
 type Status string
 
-// The statuses. None of them takes a function of the gateway away.
+// The statuses. None of them disables a function of the gateway.
 const (
 	Active  Status = "active"
 	Trial   Status = "trial"
@@ -31,51 +31,51 @@ const (
 	Invalid Status = "invalid"
 )
 
-// Standing is the status at a moment, and why.
+// Standing is the status at a moment, with its reason.
 type Standing struct {
 	Status Status
 	// Reason is a sentence for people.
 	Reason string
-	// Installed tells whether a key is stored.
+	// Installed reports whether a key is stored.
 	Installed bool
-	// License is what the license says; nil if there is none whose signature is that of the issuer.
+	// License is the content of the license; nil if none has a valid signature.
 	License *document.License
 	// CheckedAt is when the signature was verified.
 	CheckedAt time.Time
 }
 
-// Store keeps the license key and what its verification found, each in a file, so that a backup has both. The key alone
-// decides: the cache of a key that is not the stored one is ignored, whatever a crash or a restored backup has left.
-// Any program may ask for the standing; gateway-api alone changes it.
+// Store holds the license key and the result of its verification, each in a file, so that a backup has both. Only the key decides: a
+// cache of another key is ignored, whatever a crash or a restored backup has left. Any program may ask for the standing; only gateway-api
+// changes it.
 type Store struct {
 	keyPath, cachePath string
 	public             ed25519.PublicKey
 	clock              clock.Clock
 	mu                 sync.Mutex
 	found              finding
-	file               fs.FileInfo // the key file that found is about; nil if it has to be looked at
+	file               fs.FileInfo // the key file that found is about; nil if it must be checked
 }
 
-// finding is the result of a verification. What depends on the clock is not part of it.
+// finding is the result of a verification, without what depends on the clock.
 type finding struct {
-	// KeySHA256 and PublicKey say what was verified by what.
+	// KeySHA256 and PublicKey identify the verified key and the issuer's.
 	KeySHA256 string    `json:"key_sha256"`
 	PublicKey string    `json:"public_key"`
 	CheckedAt time.Time `json:"checked_at"`
-	// Problem is why the license does not count; empty if it does.
+	// Problem is why the license is not accepted; empty if it is.
 	Problem string            `json:"problem"`
 	License *document.License `json:"license"`
 }
 
-// NewStore makes a store. Without a public key it accepts no license.
+// NewStore returns a store. Without a public key it accepts no license.
 func NewStore(paths kit.Paths, public ed25519.PublicKey, c clock.Clock) *Store {
 	return &Store{keyPath: paths.State("license.key"), cachePath: paths.State("license-cache.json"), public: public, clock: c}
 }
 
-// Accepts tells whether licenses can be verified here at all.
+// Accepts reports whether licenses can be verified here at all.
 func (s *Store) Accepts() bool { return s.public != nil }
 
-// View tells the standing now. It writes nothing.
+// View returns the present standing. It writes nothing.
 func (s *Store) View() Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) View() Standing {
 	return s.judge()
 }
 
-// refresh verifies the stored key if it is another one than before.
+// refresh verifies the stored key if it has changed.
 func (s *Store) refresh() {
 	file, err := os.Stat(s.keyPath)
 	if err == nil && s.file != nil && os.SameFile(file, s.file) && file.ModTime().Equal(s.file.ModTime()) && file.Size() == s.file.Size() {
@@ -135,7 +135,7 @@ func (s *Store) verify(text string) finding {
 
 const moment = "2 January 2006, 15:04 UTC"
 
-// judge tells the standing from what was found, by the clock.
+// judge derives the standing from the finding and the clock.
 func (s *Store) judge() Standing {
 	f := s.found
 	at := Standing{Installed: f != finding{}, License: f.License, CheckedAt: f.CheckedAt}
@@ -163,8 +163,8 @@ func (s *Store) judge() Standing {
 	return at
 }
 
-// Check tells what a license says that may be stored now: one that is genuine and valid. A license that is not valid
-// must not take the place of one that is.
+// Check returns the content of a license that may be stored now: it must be genuine and valid, so that an invalid license never replaces
+// a valid one.
 func (s *Store) Check(text string) (document.Sealed, document.License, error) {
 	sealed, err := document.Parse(text)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *Store) Check(text string) (document.Sealed, document.License, error) {
 	return sealed, l, nil
 }
 
-// Set stores a license. The cache comes first: the license is installed at the moment when the key is in place, and not
-// before everything that can fail is done.
+// Set stores a license. The cache is written first: the license is installed at the moment when the key is in place, after everything
+// that can fail.
 func (s *Store) Set(sealed document.Sealed) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Store) Set(sealed document.Sealed) error {
 	return nil
 }
 
-// Clear removes the license. A cache that stays behind is removed at the next start.
+// Clear removes the license. A leftover cache is removed at the next start.
 func (s *Store) Clear() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *Store) Clear() error {
 	return nil
 }
 
-// Verify verifies the stored key again, and keeps what it finds.
+// Verify verifies the stored key again, and stores the result.
 func (s *Store) Verify() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Store) Verify() error {
 	return s.save(s.found)
 }
 
-// Settle makes the cache that of the stored key, at the start of the program that changes both.
+// Settle makes the cache match the stored key, at the start of the program that changes both.
 func (s *Store) Settle() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,7 @@ func (s *Store) Settle() error {
 	return s.save(s.found)
 }
 
-// cached tells when the cache says that the key was verified, if it is about the same key and the same issuer.
+// cached returns when the key was verified according to the cache, if the cache is about the same key and issuer.
 func (s *Store) cached() (at time.Time, ok bool) {
 	b, err := os.ReadFile(s.cachePath)
 	if err != nil || s.found.KeySHA256 == "" {
@@ -244,7 +244,7 @@ func (s *Store) cached() (at time.Time, ok bool) {
 	return f.CheckedAt, f.KeySHA256 == s.found.KeySHA256 && f.PublicKey == s.found.PublicKey
 }
 
-// save writes the cache; without a license there is none.
+// save writes the cache, or removes it without a license.
 func (s *Store) save(f finding) error {
 	if f == (finding{}) {
 		if err := secret.Remove(s.cachePath); err != nil {

@@ -36,7 +36,7 @@ func (r *Room) readAudit(ctx context.Context, f filter, who actor.Actor, from st
 		for _, e := range entries {
 			before, id = e.CreatedAt, e.ID
 			s.at, s.place = e.CreatedAt, e.CreatedAt.UTC().Format(time.RFC3339Nano)+"/"+e.ID.String()
-			if entry, level := done(r.Audit.Shown(who, e)); f.wants(entry.Text, level) {
+			if entry, level := done(r.Audit.VisibleTo(who, e)); f.wants(entry.Text, level) {
 				s.entries = append(s.entries, found{entry, s.place})
 			}
 		}
@@ -97,7 +97,7 @@ func (r *Room) followAudit(ctx context.Context, f filter, who actor.Actor, emit 
 				last = append(last[:0], last[1:]...)
 			}
 			sent[e.ID], last = true, append(last, e.ID)
-			if entry, level := done(r.Audit.Shown(who, e)); f.wants(entry.Text, level) {
+			if entry, level := done(r.Audit.VisibleTo(who, e)); f.wants(entry.Text, level) {
 				emit(entry)
 			}
 			return nil

@@ -24,6 +24,7 @@ type Deps struct {
 	Domains func(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error)
 }
 
+// Room reads and follows logs.
 type Room struct {
 	*kit.Kit
 	deps Deps
@@ -43,6 +44,7 @@ const (
 	pollEvery = time.Second
 )
 
+// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	return &Room{Kit: k, deps: deps, searching: newTurns(searches, searchesEach), following: newTurns(follows, followsEach), within: searchWithin}
 }
@@ -90,6 +92,7 @@ var sourceOf = func() map[string]string {
 	return names
 }()
 
+// Entry is one log entry.
 type Entry struct {
 	ID     string            `json:"id" doc:"Names the entry."`
 	Time   time.Time         `json:"time" doc:"Time of the message."`
@@ -100,6 +103,7 @@ type Entry struct {
 	Fields map[string]string `json:"fields" doc:"What else is known about it, by name."`
 }
 
+// Page is one page of a search.
 type Page struct {
 	Entries []Entry `json:"entries" doc:"What was found, newest first."`
 	Cursor  string  `json:"cursor" doc:"Send it with the same filters to read the next page; empty on the last page."`
@@ -109,6 +113,7 @@ type Page struct {
 	Errors     []Failure  `json:"errors" doc:"Sources that could not be read."`
 }
 
+// Failure is a source that could not be read.
 type Failure struct {
 	Source string `json:"source" doc:"What could not be read: journal, audit or the name of a source."`
 	Error  string `json:"error" doc:"Why."`

@@ -27,7 +27,7 @@ type Address struct {
 	Description string     `json:"description" maxLength:"500" doc:"What it is for."`
 }
 
-// bound is the address with its length, as the kernel binds it.
+// bound returns the address with its length, as the kernel binds it.
 func (a *Address) bound() netip.Prefix { return netip.PrefixFrom(a.Address.Netip(), a.Prefix) }
 
 func (a *Address) Validate() error {
@@ -66,7 +66,7 @@ func (r *Room) addressKind() resource.Child[Address] {
 	}
 }
 
-// checkAddress looks at an address among the interfaces and routes.
+// checkAddress checks an address against the interfaces and routes.
 func (r *Room) checkAddress(ctx context.Context, tx *db.Tx, _, now *Address) error {
 	if now == nil {
 		return nil

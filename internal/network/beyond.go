@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Site is a site to publish, on a server that runs already.
+// Site is a site to publish, on an existing server.
 type Site struct {
 	Name    value.SiteName `json:"name" required:"true" doc:"Host name that visitors use, for example www.example.net."`
 	Scheme  string         `json:"scheme" enum:"http,https" doc:"Protocol to the server; http by default."`
@@ -18,23 +18,23 @@ type Site struct {
 	Port    int            `json:"port" minimum:"0" maximum:"65535" doc:"Port of the server. By default, and with 0, that of the protocol: 80 or 443."`
 }
 
-// VPN is a tunnel that lets devices into the zone lan, with the first of them.
+// VPN is a tunnel into the zone lan, with its first device.
 type VPN struct {
 	Peer     value.Line `json:"peer" required:"true" maxLength:"120" doc:"Name of the first device."`
 	Endpoint value.Host `json:"endpoint" doc:"Name or address at which devices reach the gateway; empty for its host name."`
 }
 
-// vpn is the zone of the devices that come through a tunnel.
+// vpn is the zone of devices behind a tunnel.
 var vpn = value.Must[value.Zone]("vpn")
 
-// Tunnelled is what the room of tunnels has to know of a VPN.
+// Tunnelled is what the tunnel room needs to create a VPN.
 type Tunnelled struct {
 	Peer     value.Line
 	Endpoint value.Host
 	Reach    []netip.Prefix // the networks behind the gateway
 }
 
-// checkBeyond complains about what a site or a VPN lacks.
+// checkBeyond checks the site and the VPN of a setup.
 func (in *Setup) checkBeyond(c *check.List, away bool) {
 	if s := in.Site; s != nil {
 		c.That(!s.Name.IsZero(), "site.name", "is required")
@@ -47,7 +47,7 @@ func (in *Setup) checkBeyond(c *check.List, away bool) {
 	}
 }
 
-// bundleBeyond writes down the first site and the first device of a VPN.
+// bundleBeyond adds the first site and the first VPN device.
 func (r *Room) bundleBeyond(ctx context.Context, d *resource.Bundle, networks []Network, in Setup) error {
 	if s := in.Site; s != nil {
 		scheme, port := "http", 80
@@ -65,7 +65,7 @@ func (r *Room) bundleBeyond(ctx context.Context, d *resource.Bundle, networks []
 	return r.bundleVPN(ctx, d, *in.VPN, networks)
 }
 
-// bundleVPN writes down a tunnel with its first device, and that devices reach the zone lan through it.
+// bundleVPN adds a tunnel with its first device, and a rule that lets devices reach the zone lan.
 func (r *Room) bundleVPN(ctx context.Context, d *resource.Bundle, v VPN, networks []Network) error {
 	reach, err := r.inside(ctx, networks)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *Room) bundleVPN(ctx context.Context, d *resource.Bundle, v VPN, network
 	return r.deps.Services.Pass(ctx, r.DB, d, vpn, lan)
 }
 
-// inside are the IPv4 networks of the zone lan: those that there are, and those that are about to be.
+// inside returns the IPv4 networks of the zone lan, both existing and planned.
 func (r *Room) inside(ctx context.Context, networks []Network) (list []netip.Prefix, err error) {
 	add := func(bound netip.Prefix) {
 		if bound.Addr().Is4() && !slices.Contains(list, bound.Masked()) {

@@ -12,16 +12,16 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is what the kernel's network shall be: nothing in it is inactive.
+// Config is the desired state of the kernel's network, without anything inactive.
 type Config struct {
 	Links  []WantedLink  `json:"links"`
 	Routes []WantedRoute `json:"routes"`
-	// Unzoned are the links whose role names no zone, by name. It can be gone: zones are deleted on the primary of a cluster, which does not
-	// know the interfaces of the other nodes.
+	// Unzoned lists the links whose zone does not exist, by name. That is possible because zones are deleted on the primary of a cluster,
+	// which does not know the interfaces of the other nodes.
 	Unzoned map[string]string `json:"unzoned,omitempty"`
 }
 
-// WantedLink is a link that shall be there, with its addresses.
+// WantedLink is a desired link with its addresses.
 type WantedLink struct {
 	ID        uuid.UUID       `json:"id"`
 	Name      string          `json:"name"`
@@ -35,16 +35,16 @@ type WantedLink struct {
 	Addresses []WantedAddress `json:"addresses"`
 }
 
-// made tells whether the gateway makes and removes the link.
+// made reports whether the gateway creates and removes the link.
 func (l *WantedLink) made() bool { return l.Type == vlan || l.Type == bond || l.Type == bridge }
 
-// WantedAddress is an address that a link shall have.
+// WantedAddress is a desired address of a link.
 type WantedAddress struct {
 	Address netip.Prefix `json:"address"`
 	VIP     bool         `json:"vip,omitempty"`
 }
 
-// WantedRoute is a route that shall be there.
+// WantedRoute is a desired route.
 type WantedRoute struct {
 	ID          uuid.UUID    `json:"id"`
 	Destination netip.Prefix `json:"destination"`
@@ -79,7 +79,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return c, err
 }
 
-// unzoned are the active interfaces whose zone is gone.
+// unzoned returns the active interfaces whose zone does not exist.
 func unzoned(ctx context.Context, q db.Querier) (map[string]string, error) {
 	rows, err := q.Query(ctx, `SELECT name, role FROM network_interfaces i WHERE active AND NOT EXISTS (SELECT FROM firewall_zones z WHERE z.name = i.role)`)
 	if err != nil {
@@ -97,13 +97,13 @@ func unzoned(ctx context.Context, q db.Querier) (map[string]string, error) {
 	return links, err
 }
 
-// configure leaves out what takes no part: what is inactive, and what hangs on that.
+// configure leaves out what is inactive, and what depends on it.
 func configure(interfaces []Interface, addresses []Address, routes []Route) Config {
 	declared := map[value.IfName]*Interface{}
 	for n := range interfaces {
 		declared[interfaces[n].Name] = &interfaces[n]
 	}
-	// A vlan goes with a parent that the gateway removes; one on an ethernet link or on nothing of ours stays.
+	// A vlan disappears with a parent that the gateway removes; one on an Ethernet port or on a foreign link stays.
 	var takesPart func(i *Interface) bool
 	takesPart = func(i *Interface) bool {
 		parent := declared[i.Parent]
@@ -156,8 +156,8 @@ func (i *Interface) wanted(addresses []Address, out func(value.IfName) bool) Wan
 	return l
 }
 
-// deviceOf is the interface whose own network has the router; none when no declared address says so. Written down, the
-// route follows the address when it moves to another interface.
+// deviceOf returns the interface whose own network contains the router, if any. Stored with the route, it makes the route follow the
+// address to another interface.
 func deviceOf(router netip.Addr, interfaces []Interface, addresses []Address) (dev value.IfName) {
 	longest := -1
 	for _, a := range addresses {

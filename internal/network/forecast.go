@@ -11,21 +11,21 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// mainTable is the number of the routing table that packets look for their way in, unless a rule says otherwise.
+// mainTable is the number of the routing table that packets use unless a rule says otherwise.
 const mainTable = 254
 
-// Forecast is what a configuration makes of the kernel's routes.
+// Forecast is the effect of a configuration on the kernel's routes.
 type Forecast struct {
 	was, now []host.Route // of the main table
 	lost     map[netip.Addr]bool
 	gained   map[netip.Addr]bool
-	// moved are the networks to which a route comes, goes or changes.
+	// moved lists the networks whose route is added, removed or changed.
 	moved []netip.Prefix
 }
 
 func (r *Room) Stored(ctx context.Context, q db.Querier) (Config, error) { return r.load(ctx, q) }
 
-// Forecast says what a configuration makes of the kernel's routes. What it cannot foresee is a fault.
+// Forecast predicts the effect of a configuration on the kernel's routes. It returns a fault for what cannot be predicted.
 func (r *Room) Forecast(ctx context.Context, c Config) (*Forecast, error) {
 	live, err := ReadLive(ctx, r.Host)
 	if err != nil {
@@ -82,13 +82,13 @@ func foresee(live Live, steps []Step) (*Forecast, error) {
 	return f, nil
 }
 
-// Still tells whether the configuration leaves the kernel's routes alone.
+// Still reports whether the configuration leaves the kernel's routes unchanged.
 func (f *Forecast) Still() bool { return len(f.moved)+len(f.lost)+len(f.gained) == 0 }
 
-// Route is the one that packets to an address would take; the zero one when there is none.
+// Route returns the predicted route to an address; zero if there is none.
 func (f *Forecast) Route(to netip.Addr) host.Route { return lookup(f.now, to) }
 
-// bind gives a link an address, and the route to its network.
+// bind adds an address to a link, and the route to its network.
 func (f *Forecast) bind(addresses map[string][]netip.Prefix, link string, a netip.Prefix) {
 	if slices.Contains(addresses[link], a) {
 		return // it only becomes the gateway's
@@ -104,8 +104,8 @@ func (f *Forecast) bind(addresses map[string][]netip.Prefix, link string, a neti
 	}
 }
 
-// unbind takes an address from a link, and the route to its network unless another address is in it. With its last IPv4 address a link
-// loses all its IPv4 routes.
+// unbind removes an address from a link, and the route to its network unless another address is in it. Without its last IPv4 address a
+// link loses all its IPv4 routes.
 func (f *Forecast) unbind(addresses map[string][]netip.Prefix, link string, a netip.Prefix) {
 	addresses[link] = slices.DeleteFunc(addresses[link], func(x netip.Prefix) bool { return x == a })
 	if f.gained[a.Addr()] {
@@ -130,7 +130,7 @@ func (f *Forecast) unbind(addresses map[string][]netip.Prefix, link string, a ne
 
 func (f *Forecast) forget(which func(host.Route) bool) { f.now = slices.DeleteFunc(f.now, which) }
 
-// deviceOf is the link that a route leaves by: its own, or that of its router.
+// deviceOf returns the link that a route leaves by: its own, or that of its router.
 func (f *Forecast) deviceOf(r host.NewRoute) string {
 	if r.Dev != "" {
 		return r.Dev
@@ -138,7 +138,7 @@ func (f *Forecast) deviceOf(r host.NewRoute) string {
 	return lookup(f.now, r.Gateway).Dev
 }
 
-// lookup is the route that packets to an address take; the zero one when there is none.
+// lookup returns the route to an address; zero if there is none.
 func lookup(routes []host.Route, to netip.Addr) (best host.Route) {
 	for _, r := range routes {
 		if !r.Destination.Contains(to) {
@@ -152,7 +152,7 @@ func lookup(routes []host.Route, to netip.Addr) (best host.Route) {
 	return best
 }
 
-// Way is where packets to an address would go that go a way now.
+// Way returns the new way of packets to an address with the given present way.
 func (f *Forecast) Way(to netip.Addr, is host.Way) (host.Way, error) {
 	switch {
 	case f.lost[to] && is.Local:

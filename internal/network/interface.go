@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The types of interface. The kernel's words for the kinds of link that we make are the same.
+// The types of interface. For the links that we create, the kernel's names are the same.
 const (
 	ethernet  = "ethernet"
 	vlan      = "vlan"
@@ -26,10 +26,10 @@ const (
 
 const interfaceTable = "network_interfaces"
 
-// defaultBondMode needs nothing of the switch.
+// defaultBondMode needs no support by the switch.
 const defaultBondMode = "active-backup"
 
-// Interface declares a link of the gateway and the zone it belongs to.
+// Interface declares a link of the gateway and its zone.
 type Interface struct {
 	resource.Meta
 	Name        value.IfName   `json:"name" required:"true" doc:"Name of the interface in the system."`
@@ -44,7 +44,7 @@ type Interface struct {
 	Active      bool           `json:"active" doc:"Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down."`
 }
 
-// made tells whether the gateway makes and removes the link.
+// made reports whether the gateway creates and removes the link.
 func (i *Interface) made() bool { return i.Type == vlan || i.Type == bond || i.Type == bridge }
 
 func (i *Interface) Validate() error {
@@ -89,8 +89,8 @@ func (r *Room) interfaceKind() resource.Kind[Interface] {
 	}
 }
 
-// checkInterface looks at an interface among the others. Names are what they refer to each other by, so that one which is
-// named keeps its name.
+// checkInterface checks an interface against the others. Interfaces refer to each other by name, so one that is referred to cannot be
+// renamed.
 func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interface) error {
 	others, err := r.interfaces.All(ctx, tx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 	return now.among(others, addresses, links)
 }
 
-// inZone complains unless there is the zone, and keeps it from being deleted meanwhile.
+// inZone checks that the zone exists, and prevents its deletion in the meantime.
 func inZone(ctx context.Context, tx *db.Tx, zone value.Zone) error {
 	err := tx.QueryRow(ctx, `SELECT FROM firewall_zones WHERE name = $1 FOR KEY SHARE`, zone).Scan()
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -144,7 +144,7 @@ func inZone(ctx context.Context, tx *db.Tx, zone value.Zone) error {
 	return err
 }
 
-// users are the rows that refer to the interface.
+// users returns the rows that refer to the interface.
 func (i *Interface) users(others []Interface, addresses []Address, routes []Route) []resource.User {
 	var users []resource.User
 	for _, o := range others {
@@ -165,7 +165,7 @@ func (i *Interface) users(others []Interface, addresses []Address, routes []Rout
 	return users
 }
 
-// among complains about what does not fit together with the other interfaces and the links of the machine.
+// among checks the interface against the other interfaces and the machine's links.
 func (i *Interface) among(others []Interface, addresses []Address, links []host.Link) error {
 	var c check.List
 	declared := map[value.IfName]*Interface{}
@@ -193,7 +193,7 @@ func (i *Interface) among(others []Interface, addresses []Address, links []host.
 		}
 	}
 	for _, o := range others {
-		// A link that is a member of another carries no addresses: whoever names a member takes it over.
+		// A member of another link has no addresses: a link that lists it as a member takes it over.
 		c.That(!slices.Contains(o.Members, i.Name) || i.Type != wireguard && i.Type != bridge, "type", "must not be %s, because %s is a member of %s", i.Type, i.Name, o.Name)
 		c.That(o.Parent != i.Name || i.Type != wireguard, "type", "must not be wireguard, because %s is the parent of %s", i.Name, o.Name)
 	}
@@ -216,7 +216,7 @@ func (i *Interface) among(others []Interface, addresses []Address, links []host.
 	return nil
 }
 
-// loop tells whether an interface is below itself.
+// loop reports whether an interface is its own ancestor.
 func loop(declared map[value.IfName]*Interface, start value.IfName) bool {
 	seen := map[value.IfName]bool{}
 	var below func(name value.IfName) bool

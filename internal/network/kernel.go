@@ -11,18 +11,18 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// rounds bounds how often a pass looks again. One step can undo what was there, as when a link that is made anew takes
-// its vlans with it; what then is missing is the next round's.
+// rounds limits how often a pass checks again. A step can undo others, for example when a recreated link takes its vlans with it; the
+// next round adds what is then missing.
 const rounds = 5
 
-// Machine is what of the machine the network depends on.
+// Machine is the part of the machine that the network depends on.
 type Machine interface {
 	host.Network
-	// FilterState tells whether the packet filter is loaded.
+	// FilterState reports whether the packet filter is loaded.
 	FilterState(ctx context.Context) (host.FilterState, error)
 }
 
-// ReadLive asks the kernel what it has.
+// ReadLive reads the kernel's network.
 func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
 	if live.Links, err = m.Links(ctx); err != nil {
 		return live, err
@@ -31,7 +31,7 @@ func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
 		return live, err
 	}
 	live.Tables = m.RouteTables()
-	// In this order: when both are read, forwarding that is off was off before the packet filter was seen.
+	// In this order, so that forwarding that reads as off was already off before the packet filter was checked.
 	if live.Forwarding, err = m.Forwarding(ctx); err != nil {
 		return live, err
 	}
@@ -43,8 +43,8 @@ func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
 	return live, nil
 }
 
-// Converge brings the kernel's network to the configuration. What cannot be does not stop the rest: it is told as an
-// *apply.Partial at the end.
+// Converge brings the kernel's network to the configuration. A failed step does not stop the rest: it is reported in an *apply.Partial at
+// the end.
 func Converge(ctx context.Context, n Machine, c Config) error {
 	var last []Step
 	var failed []string
@@ -61,7 +61,7 @@ func Converge(ctx context.Context, n Machine, c Config) error {
 			return complain(append(plan.Problems, failed...))
 		}
 		last, failed = plan.Steps, nil
-		broken := map[string]bool{} // links that could not be made: what needs them need not be tried
+		broken := map[string]bool{} // links that could not be created: do not try what needs them
 		for _, s := range plan.Steps {
 			if broken[s.Link] || broken[s.Master] || broken[s.New.Parent] {
 				continue
@@ -86,7 +86,7 @@ func complain(problems []string) error {
 	return &apply.Partial{Problems: problems}
 }
 
-// reason says in words what the kernel means, where its own do not.
+// reason explains an error of the kernel where its own words do not.
 func reason(s Step, err error) string {
 	route := s.Verb == addRoute || s.Verb == replaceRoute
 	switch {
@@ -139,7 +139,7 @@ func (r *Room) apply(ctx context.Context, c Config, _ []host.File) error {
 	return Converge(ctx, r.Host, c)
 }
 
-// verify says whether the kernel has what it shall have: nothing is left to do, and nothing stands in the way.
+// verify checks that the kernel's network matches the configuration: no step is left, and no problem.
 func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	live, err := ReadLive(ctx, r.Host)
 	if err != nil {

@@ -30,13 +30,13 @@ import (
 	"edge.internal/gateway/internal/network"
 )
 
-// The tests of this package have a network namespace of their own: what they do to the kernel's network is theirs.
+// The tests of this package have a network namespace of their own.
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// kernel is a machine whose network is the real one, and the rest of which is in memory. It counts what is written.
+// kernel is a machine with the real network; the rest is in memory. It counts writes.
 type kernel struct {
 	host.Network
-	memory // deeper, so that what both have is the network's
+	memory // deeper, so that the network's method wins if both have one
 	writes atomic.Int64
 }
 
@@ -83,7 +83,7 @@ func (k *kernel) AcceptRouters(ctx context.Context, link string) error {
 	return k.Network.AcceptRouters(ctx, link)
 }
 
-// ip runs iproute2, as an operator at the machine does.
+// ip runs iproute2, like an operator on the machine.
 func ip(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("ip", args...).CombinedOutput()
@@ -93,7 +93,7 @@ func ip(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// cable makes two connected links, and clears the namespace when the test ends.
+// cable creates two connected links, and clears the namespace when the test ends.
 func cable(t *testing.T, name, other string) {
 	t.Helper()
 	ip(t, "link", "add", name, "type", "veth", "peer", "name", other)
@@ -112,7 +112,7 @@ func clear(t *testing.T) {
 	})
 }
 
-// here says that virtual addresses are bound like all others.
+// here means that virtual addresses are bound like all others.
 func here(context.Context, db.Querier) (bool, error) { return false, nil }
 
 // gateway is the room on the real kernel.
@@ -150,7 +150,7 @@ func (g gateway) settle(t *testing.T) {
 	}
 }
 
-// quiet fails the test unless applying once more writes nothing.
+// quiet fails the test unless applying again writes nothing.
 func (g gateway) quiet(t *testing.T) {
 	t.Helper()
 	before := g.kernel.writes.Load()
@@ -188,7 +188,7 @@ func (g gateway) del(t *testing.T, path string) {
 	}
 }
 
-// has fails the test unless the output has each text; those with a ! in front it must not have.
+// has fails the test unless the output has each text, and none of those with a leading !.
 func has(t *testing.T, out string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -198,7 +198,7 @@ func has(t *testing.T, out string, texts ...string) {
 	}
 }
 
-// protocol is who made an address, which the iproute2 of Debian 12 does not show.
+// protocol returns the protocol of an address, which iproute2 in Debian 12 does not show.
 func (g gateway) protocol(t *testing.T, link, address string) uint8 {
 	t.Helper()
 	links, err := g.kernel.Links(t.Context())
@@ -226,7 +226,7 @@ func TestNE02BridgeComesAndGoes(t *testing.T) {
 	has(t, ip(t, "link", "show", "p0"), "master br0", "UP")
 	g.quiet(t)
 
-	// Somebody removes it: the timer's pass makes it again, with all that belongs to it.
+	// Someone removes it: the timer's pass creates it again, with everything that belongs to it.
 	ip(t, "link", "del", "br0")
 	g.Engine.Converge()
 	waittest.Until(t, "the bridge is back", func() bool {
@@ -234,10 +234,10 @@ func TestNE02BridgeComesAndGoes(t *testing.T) {
 		return err == nil && strings.Contains(string(out), "10.1.0.1/24")
 	})
 	waittest.Until(t, "its member too", func() bool { return strings.Contains(ip(t, "link", "show", "p0"), "master br0") })
-	g.settle(t) // the pass that makes it again may have more to do
+	g.settle(t) // the pass that recreates it may leave more to do
 	g.quiet(t)
 
-	// Inactive, it is taken away; the ethernet link stays as it is.
+	// When inactive, it is removed; the Ethernet port stays.
 	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+bridge, map[string]any{"active": false}).Want(t, 200)
 	has(t, ip(t, "link"), "!br0", "p0@p1")
 	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+bridge, map[string]any{"active": true, "name": "br1"}).Want(t, 200)
@@ -278,7 +278,7 @@ func TestNE03WhatOthersMadeStays(t *testing.T) {
 			own := netip.MustParsePrefix(family.own)
 			iface := g.declare(t, "p0", "lan")
 			address := g.bind(t, iface, own.Addr().String(), own.Bits())
-			// After ours, in the same network: the kernel would take it away together with the first one.
+			// After ours, in the same network: the kernel would remove it together with the first one.
 			ip(t, "addr", "add", family.other, "dev", "p0")
 			route := g.post(t, "/routes", map[string]any{"destination": family.first, "gateway": family.via})
 			all := func() string { return ip(t, "addr", "show", "p0") + ip(t, "route") + ip(t, "-6", "route") }
@@ -314,7 +314,7 @@ func TestNE03WhatOthersMadeStays(t *testing.T) {
 }
 
 func TestAddressIsMovedBeforeTheOldOneGoes(t *testing.T) {
-	// A link that loses its last address loses its routes, also those of others.
+	// A link that loses its last address loses its routes, including foreign ones.
 	cable(t, "p0", "p1")
 	g := onKernel(t)
 	iface := g.declare(t, "p0", "lan")
@@ -327,7 +327,7 @@ func TestAddressIsMovedBeforeTheOldOneGoes(t *testing.T) {
 	g.Do(t, "admin", http.MethodPut, "/ip-addresses/"+six, map[string]any{"prefix": 48}).Want(t, 200)
 	has(t, ip(t, "addr", "show", "p0"), "fd00:3::1/48", "!fd00:3::1/64")
 	g.quiet(t)
-	// Inactive, the link keeps nothing of ours and everything else.
+	// When inactive, the link keeps nothing of ours and everything else.
 	g.Do(t, "admin", http.MethodPut, "/network-interfaces/"+iface, map[string]any{"active": false}).Want(t, 200)
 	has(t, ip(t, "addr", "show", "p0"), "!10.4.0.1", "!fd00:3::1", "UP")
 	g.quiet(t)
@@ -363,7 +363,7 @@ func TestAdoption(t *testing.T) {
 		t.Fatal("not taken over")
 	}
 	has(t, ip(t, "route"), "default via 10.5.0.2", "10.50.0.0/16") // were never gone
-	// The route of another, declared word for word, becomes ours; one that leads elsewhere is in the way.
+	// A foreign route that is declared identically becomes ours; one that leads elsewhere is in the way.
 	g.post(t, "/routes", map[string]any{"destination": "10.50.0.0/16", "gateway": "10.5.0.2"})
 	has(t, ip(t, "route", "show", "10.50.0.0/16"), "proto 250")
 	a := g.Do(t, "admin", http.MethodPost, "/routes", map[string]any{"destination": "default", "gateway": "10.5.0.3"}).Want(t, 201)
@@ -388,7 +388,7 @@ func TestOneBadThingDoesNotStopTheRest(t *testing.T) {
 	has(t, ip(t, "addr", "show", "p0"), "10.6.0.1/24")
 	has(t, g.Engine.Statuses()[0].LastError, "Interface away0 is missing", "10.61.0.0/16 by nowhere0: interface nowhere0 is missing",
 		"10.60.0.0/16 via 192.0.2.77: the next hop 192.0.2.77 is not in a network", "!last known good")
-	// The cause goes away on its own, and so does the complaint.
+	// The cause disappears on its own, and so does the problem.
 	cable(t, "away0", "away1")
 	ip(t, "link", "add", "nowhere0", "type", "bridge")
 	ip(t, "link", "set", "nowhere0", "up")
@@ -428,14 +428,14 @@ func TestForwarding(t *testing.T) {
 	}
 	g.quiet(t)
 
-	// Without the packet filter the machine is no router.
+	// Without the packet filter the machine is not a router.
 	const without = "The gateway does not forward packets, because the firewall is not loaded."
 	g.kernel.SetFilter(host.FilterState{}, "")
 	_, failed := g.Engine.ApplyAll(t.Context())
 	if read("net/ipv4/ip_forward") != "0" || read("net/ipv6/conf/all/forwarding") != "0" || !strings.Contains(failed[apply.Network], without) {
 		t.Fatalf("forwards %s %s without a packet filter: %v", read("net/ipv4/ip_forward"), read("net/ipv6/conf/all/forwarding"), failed)
 	}
-	// Whether there is one is not known: what is, stays.
+	// Whether there is one is unknown: nothing is changed.
 	g.kernel.FailFilter(errors.New("no answer"))
 	if _, failed := g.Engine.ApplyAll(t.Context()); read("net/ipv4/ip_forward") != "0" || !strings.Contains(failed[apply.Network], "no answer") {
 		t.Fatalf("%v", failed)
@@ -452,7 +452,7 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
-// The name of the protocol is what iproute2 shows, where the file is.
+// iproute2 shows the name of the protocol if the file exists.
 func TestProtocolHasAName(t *testing.T) {
 	cable(t, "p0", "p1")
 	g := onKernel(t)
@@ -463,7 +463,7 @@ func TestProtocolHasAName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Laid over the machine's own, which may have no such folder.
+	// Mounted over the machine's own, which may lack the folder.
 	dir := t.TempDir()
 	installed := filepath.Join(dir, host.RouteProtocols.Path())
 	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
@@ -487,7 +487,7 @@ func TestWays(t *testing.T) {
 	g.bind(t, g.declare(t, "p0", "lan"), "10.8.0.1", 24)
 	q := g.declare(t, "q0", "wan")
 	g.bind(t, q, "10.9.0.1", 24)
-	// A virtual address can be used at once, without waiting whether somebody else has it.
+	// A virtual address can be used at once, without duplicate address detection.
 	g.post(t, "/ip-addresses", map[string]any{"interface_id": q, "address": "fd00:9::1", "prefix": 64, "is_vip": true})
 	for _, x := range []struct {
 		dst, src, in string
@@ -504,7 +504,7 @@ func TestWays(t *testing.T) {
 		if x.src != "" {
 			src = netip.MustParseAddr(x.src)
 		}
-		// The kernel takes a moment to begin with an address.
+		// The kernel takes a moment until an address is usable.
 		waittest.Until(t, fmt.Sprintf("%+v", x), func() bool {
 			got, err := g.kernel.RouteTo(t.Context(), netip.MustParseAddr(x.dst), src, x.in)
 			return err == nil && got == x.want
@@ -520,7 +520,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Below a root folder the machine's network is read, and not touched.
+// With a root folder the machine's network is read, but not touched.
 func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 	cable(t, "p0", "p1")
 	system, err := machine.New(machine.Options{Units: units.None{Reason: "a test"}, Root: t.TempDir()})

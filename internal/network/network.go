@@ -1,5 +1,4 @@
-// Package network owns the gateway's links, addresses and static routes: what is declared, and the part of the kernel's
-// network that follows it.
+// Package network manages the gateway's links, addresses and static routes: their declarations, and the kernel's network.
 package network
 
 import (
@@ -18,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Room is the network.
+// Room manages the network.
 type Room struct {
 	*kit.Kit
 	deps       Deps
@@ -27,13 +26,13 @@ type Room struct {
 	routes     resource.Kind[Route]
 }
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// VIPsElsewhere tells whether the virtual addresses are bound by VRRP, as they are in a cluster.
+	// VIPsElsewhere reports whether VRRP binds the virtual addresses, as in a cluster.
 	VIPsElsewhere func(ctx context.Context, q db.Querier) (bool, error)
-	// Away tells whether another node is written, and not this one.
+	// Away reports whether another node is the primary.
 	Away func(ctx context.Context) (bool, error)
-	// Services are what belongs to a network in other rooms.
+	// Services are the parts of a network in other rooms.
 	Services Services
 }
 
@@ -43,7 +42,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	r.interfaces, r.addresses, r.routes = r.interfaceKind(), r.addressKind(), r.routeKind()
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.Network, Load: r.load, Render: Render, Apply: r.apply, Verify: r.verify, Volatile: true,
-		// There is no checker: what could be refused is refused by the types, and at the rows.
+		// There is no checker: the types and the rows refuse what must be refused.
 		Check: func(context.Context, []host.File) error { return nil },
 	})
 	return r
@@ -57,12 +56,12 @@ func (r *Room) Mount() {
 	r.mountSetup()
 }
 
-// Interfaces are the declared interfaces, active or not, by name.
+// Interfaces returns the declared interfaces, active or not, by name.
 func (r *Room) Interfaces(ctx context.Context, q db.Querier) ([]Interface, error) {
 	return r.interfaces.All(ctx, q)
 }
 
-// AddressesOf are the declared addresses of an interface.
+// AddressesOf returns the declared addresses by interface.
 func (r *Room) AddressesOf(ctx context.Context, q db.Querier) (map[uuid.UUID][]Address, error) {
 	rows, err := r.addresses.All(ctx, q)
 	of := map[uuid.UUID][]Address{}
@@ -72,7 +71,7 @@ func (r *Room) AddressesOf(ctx context.Context, q db.Querier) (map[uuid.UUID][]A
 	return of, err
 }
 
-// ZoneInterfaces are the names of the active interfaces of each zone, sorted.
+// ZoneInterfaces returns the names of the active interfaces of each zone, sorted.
 func (r *Room) ZoneInterfaces(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error) {
 	list, err := r.interfaces.All(ctx, q) // by name
 	zones := map[value.Zone][]value.IfName{}
@@ -84,7 +83,7 @@ func (r *Room) ZoneInterfaces(ctx context.Context, q db.Querier) (map[value.Zone
 	return zones, err
 }
 
-// ZoneUsers are the interfaces whose role is the zone, active or not.
+// ZoneUsers returns the interfaces in a zone, active or not.
 func (r *Room) ZoneUsers(ctx context.Context, q db.Querier, zone value.Zone) ([]resource.User, error) {
 	list, err := r.interfaces.All(ctx, q)
 	users := []resource.User{}
@@ -96,7 +95,7 @@ func (r *Room) ZoneUsers(ctx context.Context, q db.Querier, zone value.Zone) ([]
 	return users, err
 }
 
-// Addresses are the addresses of all active interfaces, virtual ones included, sorted.
+// Addresses returns the addresses of all active interfaces, including virtual ones, sorted.
 func (r *Room) Addresses(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
 	interfaces, err := r.interfaces.All(ctx, q)
 	if err != nil {
@@ -113,7 +112,7 @@ func (r *Room) Addresses(ctx context.Context, q db.Querier) ([]netip.Addr, error
 	return list, err
 }
 
-// Links are the links of the machine that the configuration speaks of and does not make, sorted.
+// Links returns the machine's links that the configuration uses but does not create, sorted.
 func (r *Room) Links(ctx context.Context, q db.Querier) ([]string, error) {
 	declared, err := r.interfaces.All(ctx, q)
 	if err != nil {
@@ -141,26 +140,27 @@ func (r *Room) Links(ctx context.Context, q db.Querier) ([]string, error) {
 	return slices.Sorted(maps.Keys(named)), nil
 }
 
-// IsVirtual tells whether an address moves between the nodes of a cluster.
+// IsVirtual reports whether an address moves between the nodes of a cluster.
 func (r *Room) IsVirtual(ctx context.Context, address string) (is bool, err error) {
 	err = r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM network_addresses WHERE is_vip AND address = $1)", address).Scan(&is)
 	return is, err
 }
 
-// LeaveVIPs has the virtual addresses stay with the cluster that this machine leaves: alone it would bind them.
+// LeaveVIPs deletes the virtual addresses when this machine leaves the cluster, which keeps them: on its own, the machine would bind
+// them.
 func (r *Room) LeaveVIPs(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, `DELETE FROM network_addresses WHERE is_vip`)
 	return err
 }
 
-// RenameLinks has the configuration speak of other links, as on a machine where they have other names. Two may change places.
+// RenameLinks renames the links in the configuration, as for a machine where they have other names. Two may swap names.
 func (r *Room) RenameLinks(ctx context.Context, tx *db.Tx, names map[string]string) error {
 	var was, now []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, now = append(was, name), append(now, names[name])
 	}
 	for _, sql := range []string{
-		// By way of names that no link has: two rows never have the same, not even for a moment.
+		// Via temporary names, because two rows must never have the same name, not even for a moment.
 		`UPDATE network_interfaces i SET name = '/' || m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE i.name = m.was`,
 		`UPDATE network_interfaces i SET name = m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE i.name = '/' || m.now`,
 		`UPDATE network_interfaces i SET parent = m.now FROM unnest($1::text[], $2::text[]) m (was, now) WHERE i.parent = m.was`,

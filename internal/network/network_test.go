@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/network"
 )
 
-// elsewhere says in a test that somebody else binds the virtual addresses.
+// elsewhere is a test double for Deps.VIPsElsewhere.
 type elsewhere bool
 
 func bench(t *testing.T, vips ...elsewhere) (*kittest.Bench, *network.Room) {
@@ -119,7 +119,7 @@ func TestNE01BadInterfaces(t *testing.T) {
 	if b.Rows(t, "network_interfaces") != rows {
 		t.Fatal("a refused interface is stored")
 	}
-	// What was refused at its making is refused later too.
+	// What is refused on creation is also refused later.
 	for body, field := range map[string]string{`{"members":["br0"]}`: "members", `{"members":["eth3"]}`: "members", `{"members":[]}`: "members", `{"type":"ethernet"}`: "members", `{"mtu":1}`: "mtu"} {
 		b.Do(t, "admin", http.MethodPut, "/network-interfaces/"+br, body).WantField(t, field)
 	}
@@ -147,7 +147,7 @@ func TestInterfacesFitTogether(t *testing.T) {
 	if a := b.Do(t, "admin", http.MethodPost, "/network-interfaces", `{"name":"a","type":"ethernet","role":"lan"}`).Want(t, 409); a.Error.Fields["name"] == "" {
 		t.Fatalf("%s", a.Body)
 	}
-	// One that others name keeps its name, and stays.
+	// An interface that others refer to keeps its name, and cannot be deleted.
 	for _, change := range []func() *kittest.Answer{
 		func() *kittest.Answer {
 			return b.Do(t, "admin", http.MethodPut, "/network-interfaces/"+first, `{"name":"z"}`)
@@ -229,11 +229,11 @@ func TestBadAddresses(t *testing.T) {
 	if n := b.Rows(t, "network_addresses"); n != 0 {
 		t.Fatalf("%d refused addresses are stored", n)
 	}
-	// Networks of two addresses and of one have none to spare.
+	// Networks with two addresses or one have none to spare.
 	for i, good := range []string{`"address":"10.0.0.0","prefix":31`, `"address":"10.0.0.9","prefix":32`, `"address":"FD00:0::1","prefix":64`, `"address":"fe80::1","prefix":64`} {
 		make1(t, b, "/ip-addresses", `{"interface_id":"`+lan+`",`+good+`}`)
 		a := b.Do(t, "admin", http.MethodPost, "/ip-addresses", `{"interface_id":"`+br+`",`+good+`}`)
-		// Only an address that is known on its link alone may be on several.
+		// Only a link-local address may be on several links.
 		if want := map[bool]int{true: 201, false: 409}[i == 3]; a.Status != want || want == 409 && a.Error.Fields["address"] == "" {
 			t.Errorf("%s: %d %s", good, a.Status, a.Body)
 		}
@@ -294,7 +294,7 @@ func TestNE06BadRoutes(t *testing.T) {
 			t.Errorf("%s: no %s in %s", body, want, a.Body)
 		}
 	}
-	// The kernel has one route for a destination, metric and table, whatever the table is called.
+	// The kernel has one route per destination, metric and table, whatever the table is called.
 	b.Do(t, "admin", http.MethodPost, "/routes", `{"destination":"10.8.0.0/16","gateway":"10.0.0.3","table_name":"isp"}`).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/routes", `{"destination":"10.8.0.0/16","gateway":"10.0.0.3","table_name":"254"}`).Want(t, 409)
 	spare := make1(t, b, "/routes", `{"destination":"10.8.0.0/16","gateway":"10.0.0.3","active":false}`)
@@ -416,7 +416,7 @@ func TestAdoptableSpeaksOfLinksAsOfInterfaces(t *testing.T) {
 	b.Machine.SetLinks(links...)
 	b.Machine.SetRoutes(host.Route{Destination: netip.MustParsePrefix("::/0"), Dev: "eth2", Type: "unicast"}, host.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth1", Type: "local"})
 	want := map[string]string{"eth1": "ethernet lan", "eth2": "ethernet wan", "br0": "bridge lan [eth9]", "eth9": "ethernet lan", "bond0": "bond lan 802.3ad", "eth1.5": "vlan lan eth1 5", "wg0": "wireguard lan 10.5.0.1/24 leased"}
-	// The tunnel that the gateway has made is not among them.
+	// The gateway's own tunnel is not among them.
 	var found []network.Adoptable
 	b.Get(t, "/network/adoptable").Want(t, 200).Into(t, &found)
 	for _, a := range found {
@@ -446,7 +446,7 @@ func TestAdoptableSpeaksOfLinksAsOfInterfaces(t *testing.T) {
 	}
 }
 
-// TestLiveStateSaysWhatIsMissing: a kernel that does not answer is told of within the answer.
+// TestLiveStateSaysWhatIsMissing checks that a kernel that does not answer is reported within the answer.
 func TestLiveStateSaysWhatIsMissing(t *testing.T) {
 	b, _ := bench(t)
 	b.Machine.FailNetwork(errors.New("netlink is away"))
@@ -463,7 +463,7 @@ func TestLiveStateSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A configuration moves to a machine whose links have other names; two may change places.
+// A configuration moves to a machine whose links have other names; two may swap names.
 func TestRenameLinks(t *testing.T) {
 	b, room := bench(t)
 	for _, sql := range []string{

@@ -12,30 +12,30 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Live is what the kernel has.
+// Live is the kernel's network.
 type Live struct {
 	Links      []host.Link
 	Routes     []host.Route
 	Tables     map[string]uint32
 	Forwarding host.Forwarding
-	// Filtered says that the packet filter is loaded, unless that could not be read.
+	// Filtered means that the packet filter is loaded; FilterErr is why that could not be determined.
 	Filtered  bool
 	FilterErr error
 }
 
-// Plan is the way from what the kernel has to what it shall have.
+// Plan leads from the kernel's network to the configuration.
 type Plan struct {
-	// Steps are in order: what comes later may need what comes before.
+	// Steps are in order: later ones may need earlier ones.
 	Steps []Step
-	// Problems are sentences about what cannot be, for which there is no step.
+	// Problems are sentences about what cannot be done in a step.
 	Problems []string
 }
 
-// The verbs of steps.
+// Verbs of steps.
 const (
 	acceptRouters = "accept routers on"
 	forward       = "forward packets"
-	// stopForwarding is what is done without a packet filter.
+	// stopForwarding is used without a packet filter.
 	stopForwarding = "stop forwarding packets"
 	removeLink     = "remove interface"
 	createLink     = "create interface"
@@ -92,8 +92,8 @@ func routeText(r host.NewRoute) string {
 	return text
 }
 
-// MakePlan compares. It touches only what is ours: links with our alias, addresses and routes with our protocol, and what
-// the configuration names.
+// MakePlan compares both. It only touches what is ours: links with our alias, addresses and routes with our protocol, and what the
+// configuration names.
 func MakePlan(live Live, c Config) Plan {
 	p := &planner{live: live, c: c, links: map[string]host.Link{}, wanted: map[string]*WantedLink{}, doomed: map[string]bool{}, missing: map[string]bool{}}
 	for _, l := range live.Links {
@@ -122,7 +122,7 @@ type planner struct {
 	links   map[string]host.Link   // by name
 	wanted  map[string]*WantedLink // by name
 	doomed  map[string]bool        // links that are removed first
-	missing map[string]bool        // links that are not there and will not be
+	missing map[string]bool        // links that do not exist and will not
 }
 
 func (p *planner) step(s Step) { p.Steps = append(p.Steps, s) }
@@ -131,7 +131,7 @@ func (p *planner) problem(format string, args ...any) {
 	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
 }
 
-// there tells whether a link is there when the links are made.
+// there reports whether a link exists once the links are created.
 func (p *planner) there(name string) bool {
 	if w := p.wanted[name]; w != nil && w.made() {
 		return !p.missing[name]
@@ -140,9 +140,9 @@ func (p *planner) there(name string) bool {
 	return ok && !p.doomed[name]
 }
 
-// forwarding turns the machine into a router, and only behind its packet filter: without one it is none. A link that learns its default route from routers would forget it with that,
-// so it is told first to go on: one to the outside, or one that has learned one. The others do not listen: a machine
-// inside must not become the gateway's way out.
+// forwarding turns the machine into a router, but only with its packet filter. A link that learns its default route from routers would
+// forget it when forwarding starts, so it is first told to keep accepting them: if it is an outside link, or has learned one. The others
+// do not listen: an internal machine must not become the gateway's way out.
 func (p *planner) forwarding() {
 	for _, l := range p.live.Links {
 		_, err := value.Parse[value.IfName](l.Name)
@@ -167,12 +167,12 @@ func (p *planner) forwarding() {
 	}
 }
 
-// ours tells whether the gateway made the link. The alias alone does not make it so: nobody makes ethernet links.
+// ours reports whether the gateway created the link. The alias alone is not enough: nobody creates Ethernet ports.
 func ours(l host.Link) bool {
 	return strings.HasPrefix(l.Alias, host.OwnAlias) && slices.Contains([]string{vlan, bond, bridge}, l.Kind)
 }
 
-// like tells whether a link of the kernel is what is wanted.
+// like reports whether a link of the kernel is as wanted.
 func (l *WantedLink) like(live host.Link) bool {
 	switch {
 	case l.Type != live.Kind:
@@ -185,7 +185,7 @@ func (l *WantedLink) like(live host.Link) bool {
 	return true
 }
 
-// removeLinks removes what we made and do not want, or not like this; a vlan before its parent.
+// removeLinks removes links of ours that are not wanted, or not like this; a vlan before its parent.
 func (p *planner) removeLinks() {
 	var doomed []host.Link
 	for _, l := range p.live.Links {
@@ -206,7 +206,7 @@ func (p *planner) removeLinks() {
 	}
 }
 
-// makeLinks makes what is wanted and not there, parents first, and takes over what is there and fits.
+// makeLinks creates missing links, parents first, and takes over existing ones that fit.
 func (p *planner) makeLinks() {
 	done := map[string]bool{}
 	var visit func(w *WantedLink)
@@ -229,7 +229,7 @@ func (p *planner) makeLinks() {
 	}
 }
 
-// expect complains about a link that others have to make. A tunnel is looked after elsewhere, and may come later.
+// expect reports a missing link that others must create. A tunnel is managed elsewhere, and may come later.
 func (p *planner) expect(w *WantedLink) {
 	if p.there(w.Name) {
 		return
@@ -267,7 +267,7 @@ func (p *planner) makeLink(w *WantedLink) {
 	}
 }
 
-// members puts links where they belong. What is in a bridge or bond of ours and is not listed is freed.
+// members assigns links to their bridges and bonds, and releases unlisted members of ours.
 func (p *planner) members() {
 	for _, l := range p.live.Links {
 		w := p.wanted[l.Master]
@@ -289,7 +289,7 @@ func (p *planner) members() {
 	}
 }
 
-// settings sets links up and gives them their mtu. A vlan comes behind its parent, whose mtu bounds its own.
+// settings brings links up and sets their mtu. A vlan comes after its parent, whose mtu limits its own.
 func (p *planner) settings() {
 	for _, w := range p.c.Links {
 		for _, name := range w.Members {
@@ -310,7 +310,7 @@ func (p *planner) settings() {
 		}
 		switch other := w.MTU != 0 && live.MTU != w.MTU; {
 		case other && strings.HasPrefix(live.Alias, host.OwnTunnel):
-			// Two rooms that set it would do so in turns.
+			// Two rooms that set it would keep overriding each other.
 			p.problem("%s is a tunnel of the gateway with an MTU of %d. Change the MTU there, or remove the %d from the interface.", w.Name, live.MTU, w.MTU)
 		case other:
 			p.step(Step{Verb: setMTU, Link: w.Name, MTU: w.MTU})
@@ -321,7 +321,7 @@ func (p *planner) settings() {
 	}
 }
 
-// depth is how many parents a link has.
+// depth returns how many parents a link has.
 func (p *planner) depth(w WantedLink) (n int) {
 	for parent := p.wanted[w.Parent]; parent != nil && n < len(p.c.Links); n++ {
 		parent = p.wanted[parent.Parent]
@@ -329,8 +329,8 @@ func (p *planner) depth(w WantedLink) (n int) {
 	return n
 }
 
-// addresses binds what is wanted, and then unbinds what is ours and not wanted: a link that loses its last address loses
-// its routes too, also those of others.
+// addresses adds what is missing, and then removes what is ours and not wanted. The order matters because a link that loses its last
+// address loses its routes, including foreign ones.
 func (p *planner) addresses() {
 	var remove []Step
 	for _, l := range p.live.Links {
@@ -359,7 +359,7 @@ func (p *planner) addresses() {
 	p.Steps = append(p.Steps, remove...)
 }
 
-// address binds one address, and answers what remains to be unbound.
+// address adds one address, and returns what remains to be removed.
 func (p *planner) address(w WantedLink, a WantedAddress, has []host.LinkAddr, remove []Step) []Step {
 	for _, x := range has {
 		switch {
@@ -369,7 +369,7 @@ func (p *planner) address(w WantedLink, a WantedAddress, has []host.LinkAddr, re
 		case x.Prefix() == a.Address && x.Protocol == host.RouteProtocol:
 			return remove
 		case x.Prefix() != a.Address && x.Local == a.Address.Addr().String() && a.Address.Addr().Is6():
-			// The kernel has an IPv6 address of a link once, whatever its length.
+			// The kernel has an IPv6 address of a link only once, whatever its length.
 			if x.Protocol != host.RouteProtocol {
 				p.problem("%s is already on %s with prefix length %d, set by another program. Remove it there, or use this prefix length.", a.Address.Addr(), w.Name, x.PrefixLen)
 				return remove
@@ -383,21 +383,21 @@ func (p *planner) address(w WantedLink, a WantedAddress, has []host.LinkAddr, re
 	return remove
 }
 
-// routeKey is what the kernel tells routes apart by.
+// routeKey is the kernel's key of a route.
 type routeKey struct {
 	table       uint32
 	destination netip.Prefix
 	metric      uint32
 }
 
-// Numbers of the kernel's protocols. Routes that follow from something else cannot be taken over.
+// Numbers of the kernel's protocols. Routes derived from something else cannot be taken over.
 const (
 	protocolRedirect = 1
 	protocolKernel   = 2
 	protocolRA       = 9
 )
 
-// routes adds what is wanted, and then removes what is ours and not wanted.
+// routes adds what is missing, and then removes what is ours and not wanted.
 func (p *planner) routes() {
 	has := map[routeKey][]host.Route{}
 	for _, r := range p.live.Routes {
@@ -438,7 +438,7 @@ func (p *planner) routes() {
 	}
 }
 
-// route brings one route about. It answers the one that is there already and as wanted.
+// route adds one route. It returns the existing one if that is as wanted.
 func (p *planner) route(r host.NewRoute, has []host.Route) *host.Route {
 	foreign := 0
 	for _, x := range has {

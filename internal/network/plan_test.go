@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// routers is a machine that forwards already.
+// routers is a machine that already forwards.
 var routers = host.Forwarding{IPv4: true, IPv6: true, KeepsSecondaries: true}
 
 func id(n byte) uuid.UUID { return uuid.UUID{15: n} }
@@ -74,7 +74,7 @@ func TestPlan(t *testing.T) {
 		config   Config
 		steps    []string
 		problems []string
-		// unfiltered says that there is no packet filter.
+		// unfiltered means that there is no packet filter.
 		unfiltered bool
 	}{
 		{name: "no packet filter, no forwarding", unfiltered: true, live: Live{Forwarding: host.Forwarding{IPv4: true, IPv6: true, KeepsSecondaries: true}},
@@ -226,7 +226,7 @@ func TestConfigureLeavesOutWhatTakesNoPart(t *testing.T) {
 		static("10.93.0.0/16", "", "br0.7", true),     // by a vlan whose bridge is gone
 		static("10.94.0.0/16", "192.0.2.1", "", true), // the kernel may know
 		static("10.95.0.0/16", "10.2.0.2", "", false),
-		static("fd00:9::/64", "fd00::2", "", true), // IPv6 knows no metric 0
+		static("fd00:9::/64", "fd00::2", "", true), // IPv6 has no metric 0
 	}
 	c := configure(interfaces, addresses, routes)
 	var links []string

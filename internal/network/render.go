@@ -7,8 +7,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Render writes down what the kernel's network shall be, for people, and the names of the protocols that mark it and the tunnels. Neither
-// file is what applies it: that is done through the kernel's own interface.
+// Render writes the desired state of the kernel's network, for people, and the names of the protocols that mark it and the tunnels.
+// Neither file is used to apply it: that is done through the kernel's own interface.
 func Render(c Config) ([]host.File, error) {
 	protocols := conf.New(conf.Numbers)
 	protocols.Line("250", conf.Word("gateway"))

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Destination is a network, or the word default until it is known of which family.
+// Destination is a network, or the word default until its family is known.
 type Destination struct{ value.Text[destinationGrammar] }
 
 type destinationGrammar struct{}
@@ -36,7 +36,7 @@ func (destinationGrammar) Parse(s string) (string, error) {
 	return p.String(), nil
 }
 
-// Netip is the network; it is not valid for the word default.
+// Netip returns the network; it is invalid for the word default.
 func (d Destination) Netip() netip.Prefix {
 	p, _ := netip.ParsePrefix(d.String())
 	return p
@@ -49,7 +49,7 @@ type tableGrammar struct{}
 
 var tableWord = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,30}$`)
 
-// localTable is the kernel's own.
+// localTable is the kernel's own table.
 const localTable = 255
 
 func (tableGrammar) Example() string { return "main" }
@@ -64,7 +64,7 @@ func (tableGrammar) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// number is the table's number; ok is false for a name that the system does not have.
+// number returns the table's number; ok is false for an unknown name.
 func (t Table) number(tables map[string]uint32) (n uint32, ok bool) {
 	if n, err := strconv.ParseUint(t.String(), 10, 32); err == nil {
 		return uint32(n), true
@@ -119,7 +119,7 @@ func (r *Room) routeKind() resource.Kind[Route] {
 	}
 }
 
-// checkRoute looks at a route among the others, and gives the word default its family.
+// checkRoute checks a route against the others, and replaces the word default by a network.
 func (r *Room) checkRoute(ctx context.Context, tx *db.Tx, was, now *Route) error {
 	if now == nil {
 		return nil
@@ -161,7 +161,7 @@ func (r *Room) checkRoute(ctx context.Context, tx *db.Tx, was, now *Route) error
 	return nil
 }
 
-// metric is what the kernel makes of the metric: IPv6 knows no 0.
+// metric returns the effective metric in the kernel: IPv6 has no 0.
 func (r *Route) metric() uint32 {
 	if r.Metric == 0 && r.Destination.Netip().Addr().Is6() {
 		return 1024

@@ -35,13 +35,13 @@ func (boundGrammar) Parse(s string) (string, error) {
 	return p.String(), nil
 }
 
-// Netip is the address with its length.
+// Netip returns the address with its length.
 func (b Bound) Netip() netip.Prefix {
 	p, _ := netip.ParsePrefix(b.String())
 	return p
 }
 
-// Network is an interface with all that belongs to it: its zone and addresses, and what the gateway does for the machines there.
+// Network is an interface with everything that belongs to it: its zone and addresses, and the gateway's services for the machines there.
 type Network struct {
 	Name       value.IfName   `json:"name" doc:"Name of the interface. If it is already managed, only what is missing is added."`
 	Type       string         `json:"type" enum:"ethernet,vlan,bond,bridge,wireguard" doc:"Type of the interface; ethernet by default, or vlan if there is a vlan_id."`
@@ -61,7 +61,7 @@ type Network struct {
 	LAN        bool           `json:"lan" doc:"Let its zone and the zone lan reach each other. When off, no rule is created, so the zones are isolated from each other unless you have such rules."`
 }
 
-// Proposal is what would make a working gateway of the machine.
+// Proposal is a configuration that would make the machine a working gateway.
 type Proposal struct {
 	Networks         []Network    `json:"networks" doc:"One for each interface that is not managed yet."`
 	UpstreamForwards []string     `json:"upstream_forwards" doc:"The resolvers that the gateway asks; empty if it asks the root servers."`
@@ -81,44 +81,44 @@ type Setup struct {
 	ConfirmWithin    int           `json:"confirm_within" doc:"Seconds (10 to 600) to confirm the change set before it is reverted; 0 if it does not have to be confirmed."`
 }
 
-// SetUp is what a setup did or would do.
+// SetUp is the result of a setup, or its preview.
 type SetUp struct {
 	Operations []resource.Operation `json:"operations" doc:"The operations of the change set, as POST /change-sets takes them."`
 	resource.Result
 }
 
-// Served is a network that other rooms do something for.
+// Served is a network for services of other rooms.
 type Served struct {
 	Interface value.IfName
 	Bound     netip.Prefix // the gateway's first IPv4 address there
-	// RangeStart and RangeEnd are what is handed out.
+	// RangeStart and RangeEnd bound the addresses to hand out.
 	RangeStart, RangeEnd netip.Addr
 	DNS, NTP             bool
 }
 
-// Services are the parts of a setup that belong to other rooms. Each adds what is missing to the bundle.
+// Services are the parts of a setup in other rooms. Each adds what is missing to the bundle.
 type Services struct {
-	// Zones are those that there are.
+	// Zones returns the existing zones.
 	Zones func(ctx context.Context, q db.Querier) ([]value.Zone, error)
 	// AddZone creates a zone.
 	AddZone func(d *resource.Bundle, zone value.Zone)
 	// HandOut hands out addresses.
 	HandOut func(ctx context.Context, q db.Querier, d *resource.Bundle, networks []Served) error
-	// Forwards are the resolvers that are asked.
+	// Forwards returns the present resolvers.
 	Forwards func(ctx context.Context, q db.Querier) ([]string, error)
-	// Answer answers DNS queries on addresses, from their networks, and asks other resolvers if some are given.
+	// Answer answers DNS queries on addresses, from their networks, and sets the resolvers if forwards is not nil.
 	Answer func(ctx context.Context, q db.Querier, d *resource.Bundle, bound []netip.Prefix, forwards *[]string) error
-	// Sources are those of the time.
+	// Sources returns the present time sources.
 	Sources func(ctx context.Context, q db.Querier) ([]value.Host, error)
-	// Time serves time as Answer answers queries.
+	// Time does the same as Answer for the time.
 	Time func(ctx context.Context, q db.Querier, d *resource.Bundle, bound []netip.Prefix, sources *[]value.Host) error
 	// Pass lets one zone reach another.
 	Pass func(ctx context.Context, q db.Querier, d *resource.Bundle, from, to value.Zone) error
 	// Masquerade gives traffic to a zone the gateway's address.
 	Masquerade func(ctx context.Context, q db.Querier, d *resource.Bundle, to value.Zone) error
-	// Publish publishes a site that runs on a server.
+	// Publish publishes a site on a server.
 	Publish func(d *resource.Bundle, name value.SiteName, scheme string, address value.Host, port int)
-	// Tunnel makes a tunnel for devices and the first of them, and answers the name of its interface.
+	// Tunnel creates a tunnel with its first device, and returns the name of its interface.
 	Tunnel func(ctx context.Context, q db.Querier, d *resource.Bundle, v Tunnelled) (value.IfName, error)
 }
 
@@ -155,7 +155,7 @@ func (r *Room) look(ctx context.Context) (Live, error) {
 	})
 }
 
-// propose makes networks of the interfaces that nobody has declared.
+// propose derives networks from the undeclared interfaces.
 func (r *Room) propose(ctx context.Context) (Proposal, error) {
 	p := Proposal{Networks: []Network{}}
 	declared, err := r.interfaces.All(ctx, r.DB)
@@ -191,7 +191,7 @@ func (r *Room) propose(ctx context.Context) (Proposal, error) {
 	return p, err
 }
 
-// network declares a link with the addresses that nobody else renews, and with its static default route.
+// network declares a link with the addresses that are not leased, and with its static default route.
 func (a Adoptable) network(routes []host.Route) Network {
 	n := Network{
 		Name: value.Must[value.IfName](a.Name), Type: a.Type, VLANID: a.VLANID, BondMode: a.BondMode, Role: value.Must[value.Zone](a.Role),
@@ -218,19 +218,19 @@ func (a Adoptable) network(routes []host.Route) Network {
 	return n
 }
 
-// The protocols of routes that somebody has configured, as opposed to learned.
+// The protocols of configured routes, as opposed to learned ones.
 const (
 	protocolBoot   = 3
 	protocolStatic = 4
 )
 
-// static tells whether a route is an IPv4 default route that does not come from a lease.
+// static reports whether a route is an IPv4 default route that does not come from a lease.
 func static(r host.Route) bool {
 	return r.Destination == netip.PrefixFrom(netip.IPv4Unspecified(), 0) && r.Gateway.Is4() && r.Type == "unicast" && r.TableName == "main" &&
 		(r.Protocol == protocolBoot || r.Protocol == protocolStatic)
 }
 
-// first4 is the first IPv4 address.
+// first4 returns the first IPv4 address.
 func (n *Network) first4() (netip.Prefix, bool) {
 	i := slices.IndexFunc(n.Addresses, func(b Bound) bool { return b.Netip().Addr().Is4() })
 	if i < 0 {
@@ -239,7 +239,7 @@ func (n *Network) first4() (netip.Prefix, bool) {
 	return n.Addresses[i].Netip(), true
 }
 
-// giveAddress gives one interface inside a network of its own if none has one: that with a cable first.
+// giveAddress gives one internal interface a network of its own if none has one, preferably one with a cable.
 func giveAddress(networks []Network, found []Adoptable, live Live) {
 	inside := -1
 	for i, n := range networks {
@@ -270,7 +270,7 @@ func giveAddress(networks []Network, found []Adoptable, live Live) {
 	}
 }
 
-// serve proposes what a network inside gets. A node of a cluster that follows another one does not change what all nodes share.
+// serve proposes the services of an internal network. A node that is not the primary does not change what all nodes share.
 func (n *Network) serve(away bool) {
 	bound, ok := n.first4()
 	if n.Role != lan || n.Type == wireguard || !ok {
@@ -282,7 +282,7 @@ func (n *Network) serve(away bool) {
 	}
 }
 
-// half is the half of a network that the gateway's address is not in, without the addresses that no machine can have.
+// half returns the half of a network without the gateway's address, excluding addresses that no machine can have.
 func half(bound netip.Prefix) (start, end netip.Addr, ok bool) {
 	if bound.Bits() > 30 || bound.Bits() < 8 {
 		return start, end, false
@@ -297,7 +297,7 @@ func half(bound netip.Prefix) (start, end netip.Addr, ok bool) {
 	return address(first + 1), address(middle - 1), true
 }
 
-// bundle writes down the change set of a setup.
+// bundle builds the change set of a setup.
 func (r *Room) bundle(ctx context.Context, in Setup) (*resource.Bundle, error) {
 	networks := in.Networks
 	if networks == nil {
@@ -326,10 +326,10 @@ func (r *Room) bundle(ctx context.Context, in Setup) (*resource.Bundle, error) {
 	return d, d.Err()
 }
 
-// elsewhere is what a node of a cluster says that follows another one.
+// elsewhere is the answer of a cluster node that is not the primary.
 const elsewhere = "Zones, rules, DHCP subnets, time sources, sites and tunnels belong to all nodes of the cluster. Set them up on the primary."
 
-// checkNetworks complains about what no row could: the rows complain about the rest.
+// checkNetworks refuses what no row would: the rows refuse the rest.
 func (r *Room) checkNetworks(ctx context.Context, networks []Network, in *Setup) error {
 	away, err := r.deps.Away(ctx)
 	if err != nil {
@@ -357,7 +357,7 @@ func (r *Room) checkNetworks(ctx context.Context, networks []Network, in *Setup)
 	return c.Err()
 }
 
-// bundleInterfaces writes down the interfaces with their zones, addresses and default routes.
+// bundleInterfaces adds the interfaces with their zones, addresses and default routes.
 func (r *Room) bundleInterfaces(ctx context.Context, d *resource.Bundle, networks []Network) error {
 	declared, err := r.interfaces.All(ctx, r.DB)
 	if err != nil {
@@ -401,7 +401,7 @@ func (r *Room) bundleInterfaces(ctx context.Context, d *resource.Bundle, network
 	return nil
 }
 
-// bundleInterface declares an interface, or gives one that is declared its zone.
+// bundleInterface declares an interface, or sets the zone of a declared one.
 func (r *Room) bundleInterface(d *resource.Bundle, n Network, declared []Interface) uuid.UUID {
 	if i := slices.IndexFunc(declared, func(i Interface) bool { return i.Name == n.Name }); i >= 0 {
 		if declared[i].Role != n.Role {
@@ -421,7 +421,7 @@ func (r *Room) bundleInterface(d *resource.Bundle, n Network, declared []Interfa
 	})
 }
 
-// bundleServices writes down what the other rooms do for the networks.
+// bundleServices adds the other rooms' services for the networks.
 func (r *Room) bundleServices(ctx context.Context, d *resource.Bundle, networks []Network, in Setup) error {
 	s := r.deps.Services
 	var leased []Served
@@ -451,7 +451,7 @@ func (r *Room) bundleServices(ctx context.Context, d *resource.Bundle, networks 
 	return r.bundleRules(ctx, d, networks, in.Masquerade == nil || *in.Masquerade)
 }
 
-// served is what other rooms know of a network.
+// served converts a network for other rooms.
 func (n *Network) served() Served {
 	bound, _ := n.first4()
 	s := Served{Interface: n.Name, Bound: bound, DNS: n.DNS, NTP: n.NTP}
@@ -465,7 +465,7 @@ func (n *Network) served() Served {
 	return s
 }
 
-// bundleRules writes down what may pass.
+// bundleRules adds the firewall and NAT rules.
 func (r *Room) bundleRules(ctx context.Context, d *resource.Bundle, networks []Network, masquerade bool) error {
 	s := r.deps.Services
 	out := false

@@ -27,7 +27,7 @@ type LiveRoute struct {
 	Error       string `json:"error,omitzero" doc:"Why the routes cannot be read from the kernel. This is then the only entry, and its other fields are meaningless."`
 }
 
-// Adoptable is a link of the machine that no interface declares yet, in the words of an interface.
+// Adoptable is an undeclared link of the machine, in the form of an interface.
 type Adoptable struct {
 	Name      string             `json:"name" doc:"Name of the interface."`
 	Kind      string             `json:"kind" doc:"Kind in the kernel, for example device, veth or bridge."`
@@ -52,7 +52,7 @@ type AdoptableAddress struct {
 	Dynamic bool   `json:"dynamic" doc:"Whether it was assigned by DHCP or router advertisement. Leave it unmanaged."`
 }
 
-// InterfaceTypes is which types of interface this machine can have.
+// InterfaceTypes lists the types of interface that this machine supports.
 type InterfaceTypes struct {
 	Types []string `json:"types" doc:"Types that the kernel supports. All of them if the kernel cannot be asked."`
 }
@@ -116,8 +116,8 @@ func leadsOut(l host.Link, routes []host.Route) bool {
 	})
 }
 
-// adoptable lists what an operator may want to declare: not the loopback, not what the gateway has made, tunnels included, and
-// not what is a member.
+// adoptable lists what an operator may want to declare: not the loopback, nothing that the gateway has created, including tunnels, and no
+// members.
 func adoptable(declared []Interface, links []host.Link, routes []host.Route) []Adoptable {
 	list := []Adoptable{}
 	for _, l := range links {

@@ -9,10 +9,9 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
-// unit is the daemon behind the room.
 const unit = chrony.Unit
 
-// check asks chronyd whether it can read the staged files. It does not judge ranges: the types do.
+// check asks chronyd whether it accepts the staged files. It does not check ranges, but the types do.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, chrony.Check, host.Input{Staged: files})
 	return err
@@ -23,7 +22,7 @@ func (r *Room) restart(ctx context.Context, _ Config, _ []host.File) error {
 	return r.Host.Restart(ctx, unit)
 }
 
-// verify says whether chronyd runs, answers, and has every source that needs no name to be resolved.
+// verify checks that chronyd runs, answers, and has every source that needs no name resolution.
 func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {

@@ -14,13 +14,13 @@ var unsynchronised = &alarm.Kind{
 	Name: "ntp.unsync", Severity: alarm.Warning, Mutable: true, Meaning: "The clock of this machine is not synchronised.",
 }
 
-// Check looks whether the clock follows a source.
+// Check checks whether the clock follows a source.
 var Check = watch.Check{
 	Name: "watch.clock", Title: "Check that the clock is synchronised", Every: 10 * time.Minute, Later: true,
 	Kinds: []*alarm.Kind{unsynchronised}, Conditions: conditions,
 }
 
-// settles is how long the clock of a machine that has just started may take to follow a source.
+// settles is how long the clock may take to follow a source after the machine has started.
 const settles = 10 * time.Minute
 
 func conditions(ctx context.Context, s *watch.Scene) ([]alarm.Alarm, error) {

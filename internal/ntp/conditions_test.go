@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/ntp"
 )
 
-// AL-06: the clock is not synchronised at stratum 0 or from 16 on, or with a reference of zeros; not at boot.
+// AL-06: the clock is not synchronised at stratum 0 or from 16, or with a reference of zeros, except at boot.
 func TestAL06ClockUnsync(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, ntp.Check)
@@ -35,7 +35,7 @@ func TestAL06ClockUnsync(t *testing.T) {
 	w.Want(t)
 	up(10 * time.Minute)
 	w.Want(t, wrong)
-	up(time.Minute) // after a restart nothing is known to be over
+	up(time.Minute) // after a restart no alarm is cleared
 	w.Want(t, wrong)
 	w.Answers["/ntp/status"] = ntp.Status{Error: "chronyd does not run"}
 	if err := w.Look(t); err == nil {

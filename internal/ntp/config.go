@@ -6,7 +6,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Config is all that chrony.conf depends on.
+// Config is everything that chrony.conf depends on.
 type Config struct {
 	Settings Settings `json:"settings"`
 	Pools    []Pool   `json:"pools"`

@@ -1,4 +1,4 @@
-// Package ntp owns the time service: its settings, its sources, and the chrony daemon that follows them.
+// Package ntp manages the time service: its settings, its sources, and the chrony daemon.
 package ntp
 
 import (
@@ -14,7 +14,7 @@ import (
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.NTP, apply.PacketFilter}
 
-// Room is the time service.
+// Room manages the time service.
 type Room struct {
 	*kit.Kit
 	pools    resource.Kind[Pool]
@@ -37,7 +37,7 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Openings asks for udp 123 while the gateway serves time on an address that others can reach.
+// Openings requests udp 123 while the gateway serves time on an address that others can reach.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

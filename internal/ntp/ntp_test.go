@@ -227,7 +227,7 @@ func TestPreviewStoresNothing(t *testing.T) {
 	b.Do(t, "viewer", http.MethodPost, "/change-sets", `{"operations":[{"kind":"ntp.pool","verb":"create","body":{"address":"x.example"}}]}`).Want(t, 403)
 }
 
-// What a checker says is for administrators.
+// A checker's output is for administrators.
 func TestRefusedPreview(t *testing.T) {
 	b, _ := bench(t)
 	b.Machine.Reject(chrony.Check, "Invalid syntax for pool directive at line 3")

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Render turns the configuration into chrony's files: a main file that only includes, and the drop-in.
+// Render renders the configuration into chrony's files: a main file that only includes, and the drop-in.
 func Render(c Config) ([]host.File, error) {
 	main := conf.New(conf.Chrony)
 	main.Line("confdir", conf.Word("/etc/chrony/conf.d"))
@@ -50,7 +50,7 @@ func renderDropIn(c Config) ([]byte, error) {
 			w.Line("allow", conf.Value(network))
 		}
 	} else {
-		// Without a port the daemon is a client: nothing listens on 123.
+		// Without a port the daemon is only a client: nothing listens on 123.
 		w.Line("port", conf.Int(0))
 	}
 	if !s.Makestep.IsZero() {
@@ -64,8 +64,8 @@ func renderDropIn(c Config) ([]byte, error) {
 	return w.Bytes()
 }
 
-// bind is the one address that chrony binds for a family: the only one listed, all of them when several are, and
-// loopback when none is.
+// bind returns the address that chrony binds for a family: the only listed one, all addresses if several are listed, and loopback if none
+// is.
 func bind(listed []value.Addr, all netip.Addr, loopback string) conf.Arg {
 	var family []value.Addr
 	for _, a := range listed {

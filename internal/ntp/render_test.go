@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/ntp"
 )
 
-// chronyd asks the real daemon about a drop-in.
+// chronyd has the real daemon check a drop-in.
 func chronyd(t testing.TB, file []byte) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
@@ -44,7 +44,7 @@ func TestCheckerRefuses(t *testing.T) {
 	}
 }
 
-// directives splits a chrony file as chronyd does.
+// directives splits a chrony file like chronyd.
 func directives(file []byte) [][]string {
 	var list [][]string
 	for line := range bytes.Lines(file) {
@@ -112,7 +112,7 @@ func TestHostileMakestep(t *testing.T) {
 	}
 }
 
-// decode takes a value through the door of the API.
+// decode sets a value the way the API does.
 func decode(into any, field string, v any) error {
 	body, err := json.Marshal(map[string]any{field: v})
 	if err != nil {

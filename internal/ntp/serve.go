@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Sources are the servers and pools that the gateway asks for the time.
+// Sources returns the gateway's time sources.
 func (r *Room) Sources(ctx context.Context, q db.Querier) ([]value.Host, error) {
 	rows, err := r.pools.All(ctx, q)
 	list := make([]value.Host, len(rows))
@@ -21,7 +21,8 @@ func (r *Room) Sources(ctx context.Context, q db.Querier) ([]value.Host, error) 
 	return list, err
 }
 
-// Serve adds to a draft that time is served on addresses of the gateway, to their networks, and comes from these sources if some are given.
+// Serve adds to a draft that time is served on addresses of the gateway, to their networks, and, if sources is not nil, comes from these
+// sources.
 func (r *Room) Serve(ctx context.Context, q db.Querier, d *resource.Bundle, bound []netip.Prefix, sources *[]value.Host) error {
 	if sources != nil {
 		if err := r.replace(ctx, q, d, *sources); err != nil {
@@ -51,7 +52,7 @@ func (r *Room) Serve(ctx context.Context, q db.Querier, d *resource.Bundle, boun
 	return nil
 }
 
-// replace has the gateway ask these sources and no others.
+// replace makes these the only sources of the gateway.
 func (r *Room) replace(ctx context.Context, q db.Querier, d *resource.Bundle, sources []value.Host) error {
 	rows, err := r.pools.All(ctx, q)
 	if err != nil {

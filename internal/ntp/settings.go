@@ -27,7 +27,6 @@ var settings = resource.Singleton[Settings]{
 	Name: "ntp.settings", Title: "NTP settings", Path: "/ntp/settings", Table: "ntp_settings", Feeds: feeds, Local: true,
 }
 
-// port is where time is served.
 const port = 123
 
 func (s *Settings) openings() []policy.Opening {
@@ -62,7 +61,7 @@ func (makestep) Parse(s string) (string, error) {
 	return fmt.Sprintf("%s %d", decimal(threshold), limit), nil
 }
 
-// decimal writes a number without an exponent and with at least one decimal.
+// decimal formats a number without an exponent and with at least one decimal.
 func decimal(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(s, ".") {
@@ -71,7 +70,7 @@ func decimal(f float64) string {
 	return s
 }
 
-// parts are the two words, for the writer.
+// parts returns the two words for the file.
 func (m Makestep) parts() (threshold, limit value.Parsed) {
 	t, l, _ := strings.Cut(m.String(), " ")
 	return value.Must[number](t), value.Must[number](l)

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Status is how well the gateway knows the time.
+// Status is the state of the clock.
 type Status struct {
 	Synchronised  bool    `json:"synchronised" doc:"Whether the clock follows a source."`
 	Stratum       int     `json:"stratum" doc:"Distance from a reference clock; 0 means not synchronised."`
@@ -41,13 +41,13 @@ type Source struct {
 	ErrorSeconds  float64 `json:"error_seconds" doc:"Margin of error of the offset."`
 }
 
-// Sources are the time sources.
+// Sources lists the time sources.
 type Sources struct {
 	Sources []Source `json:"sources" doc:"What the daemon asks for the time."`
 	Error   string   `json:"error" doc:"Why the daemon could not be asked; empty when it could."`
 }
 
-// ForcedSync says what a forced synchronisation did.
+// ForcedSync is the result of a forced synchronisation.
 type ForcedSync struct {
 	Burst   bool   `json:"burst" doc:"Whether every source is measured now."`
 	Stepped bool   `json:"stepped" doc:"Whether the clock was stepped to the measured time."`
@@ -91,7 +91,7 @@ func (r *Room) ask(ctx context.Context, command host.Command) ([]record, error) 
 	return records, nil
 }
 
-// record is one line of chronyc -c. A field that is missing or no number reads as zero.
+// record is one line of chronyc -c. A missing or non-numeric field reads as zero.
 type record []string
 
 func (r record) text(i int) string {

@@ -178,6 +178,7 @@ func (n ServerName) Word() ServerName {
 	return parsed
 }
 
+// Server is one server of a backend.
 type Server struct {
 	resource.Meta
 	BackendID uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that it belongs to."`

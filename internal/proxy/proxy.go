@@ -45,6 +45,7 @@ type Deps struct {
 	Management func() string
 }
 
+// Room manages the reverse proxy.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -68,6 +69,7 @@ type Room struct {
 	shape  *shape
 }
 
+// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind(), history: trafficHistory{Point: traffic}}
 	r.domains, r.backends = r.domainKind(), r.backendKind()
@@ -98,6 +100,7 @@ func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 	return list, err
 }
 
+// DomainTable is the table of the domains, for foreign keys.
 const DomainTable = "proxy_domains"
 
 func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {

@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
+// Stats are the proxy's statistics since its start.
 type Stats struct {
 	Backends  []BackendStats  `json:"backends" doc:"Each backend as a whole, and each of its servers."`
 	Frontends []FrontendStats `json:"frontends" doc:"Each frontend."`
@@ -55,6 +58,7 @@ type FrontendStats struct {
 	Responses5xx int64  `json:"responses_5xx" doc:"Responses with status 5xx."`
 }
 
+// History is the traffic of the last hour.
 type History struct {
 	StepSeconds int       `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`
@@ -126,20 +130,16 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
-	rows, err := table(answers[0])
-	if err != nil {
-		return s, fmt.Errorf("reading the output of haproxy: %w", err)
-	}
 	down, usable := map[string]bool{}, map[string]bool{}
-	for _, x := range rows {
+	err = eachLine(answers[0], func(x line) {
 		switch {
-		case x["svname"] == "FRONTEND" && (x["pxname"] == httpFrontend || x["pxname"] == httpsFrontend):
+		case x.text("svname") == "FRONTEND" && (x.text("pxname") == httpFrontend || x.text("pxname") == httpsFrontend):
 			s.Frontends = append(s.Frontends, FrontendStats{
-				Name: x["pxname"], Sessions: x.number("scur"), MaxSessions: x.number("smax"), BytesIn: x.number("bin"), BytesOut: x.number("bout"),
+				Name: x.text("pxname"), Sessions: x.number("scur"), MaxSessions: x.number("smax"), BytesIn: x.number("bin"), BytesOut: x.number("bout"),
 				ReqTot: x.number("req_tot"), ReqRate: x.number("req_rate"),
 				Responses2xx: x.number("hrsp_2xx"), Responses4xx: x.number("hrsp_4xx"), Responses5xx: x.number("hrsp_5xx"),
 			})
-		case strings.HasPrefix(x["pxname"], backendPrefix):
+		case strings.HasPrefix(x.text("pxname"), backendPrefix):
 			b := x.backend()
 			down[b.Name] = down[b.Name] || b.Server != "BACKEND" && b.Status == "DOWN"
 			usable[b.Name] = usable[b.Name] || b.Server != "BACKEND" && (b.Status == "UP" || b.Status == "NO CHECK")
@@ -152,47 +152,64 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 			}
 			s.Backends = append(s.Backends, b)
 		}
+	})
+	if err != nil {
+		return s, fmt.Errorf("reading the output of haproxy: %w", err)
 	}
 	return s, nil
 }
 
-// line is one line of HAProxy's statistics, by column.
-type line map[string]string
+// line is one line of HAProxy's statistics.
+type line struct {
+	columns map[string]int
+	fields  []string
+}
 
-// table parses HAProxy's statistics.
-func table(output string) ([]line, error) {
+// text returns the value of a column, empty where there is none. It shares memory with the whole line.
+func (x line) text(column string) string {
+	if i, named := x.columns[column]; named && i < len(x.fields) {
+		return x.fields[i]
+	}
+	return ""
+}
+
+// eachLine parses HAProxy's statistics line by line: with thousands of servers, all of its hundred columns take hundreds of megabytes.
+func eachLine(output string, f func(x line)) error {
 	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(output, "# ")))
-	reader.FieldsPerRecord = -1
-	all, err := reader.ReadAll()
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	var rows []line
-	for _, record := range all[1:] {
-		x := line{}
-		for i, text := range record {
-			if i < len(all[0]) {
-				x[all[0][i]] = text
-			}
+	reader.FieldsPerRecord, reader.ReuseRecord = -1, true
+	var columns map[string]int
+	for {
+		record, err := reader.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case columns != nil:
+			f(line{columns, record})
+			continue
 		}
-		rows = append(rows, x)
+		columns = make(map[string]int, len(record))
+		for i, name := range record {
+			columns[name] = i
+		}
 	}
-	return rows, nil
 }
 
 func (x line) number(column string) int64 {
-	n, _ := strconv.ParseInt(x[column], 10, 64) // absent where it does not apply
+	n, _ := strconv.ParseInt(x.text(column), 10, 64) // absent where it does not apply
 	return n
 }
 
 func (x line) backend() BackendStats {
 	b := BackendStats{
-		Name: x["pxname"], BackendID: strings.TrimPrefix(x["pxname"], backendPrefix), Server: x["svname"], Status: x.state(),
-		CheckStatus: strings.TrimPrefix(x["check_status"], "* "), CheckDetail: x["last_chk"],
+		Name: strings.Clone(x.text("pxname")), Server: strings.Clone(x.text("svname")), Status: x.state(),
+		CheckStatus: strings.Clone(strings.TrimPrefix(x.text("check_status"), "* ")), CheckDetail: strings.Clone(x.text("last_chk")),
 		Sessions: x.number("scur"), SessionsTotal: x.number("stot"), BytesIn: x.number("bin"), BytesOut: x.number("bout"), LastChangeSeconds: x.number("lastchg"),
 		ReqTot: x.number("req_tot"), ReqRate: x.number("rate"),
 		Responses2xx: x.number("hrsp_2xx"), Responses4xx: x.number("hrsp_4xx"), Responses5xx: x.number("hrsp_5xx"), Weight: x.number("weight"),
 	}
+	b.BackendID = strings.TrimPrefix(b.Name, backendPrefix)
 	if b.Server != "BACKEND" && b.ReqTot == 0 {
 		b.ReqTot = b.SessionsTotal
 	}
@@ -201,14 +218,14 @@ func (x line) backend() BackendStats {
 
 // state returns the state of a server or backend in the API's words. HAProxy also reports the progress of a transition, such as "UP 1/3".
 func (x line) state() string {
-	word, _, _ := strings.Cut(x["status"], " ")
+	word, _, _ := strings.Cut(x.text("status"), " ")
 	switch word {
 	case "UP", "OPEN":
 		return "UP"
 	case "no":
 		return "NO CHECK"
 	case "MAINT", "DRAIN", "DOWN":
-		return word
+		return strings.Clone(word)
 	case "NOLB":
 		return "DRAIN"
 	}

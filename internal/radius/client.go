@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Client is equipment that asks: a switch, an access point, a VPN concentrator, or a network of them.
+// Client is equipment that authenticates users: a switch, an access point, a VPN concentrator, or a network of them.
 type Client struct {
 	resource.Meta
 	resource.Secrets
@@ -17,7 +17,7 @@ type Client struct {
 	Address          value.Prefix `json:"address" required:"true" doc:"Its address or network. If several networks match, the smallest is used."`
 	Secret           secret.Text  `json:"secret,omitzero" required:"true" doc:"Shared secret: 1 to 128 bytes without control characters and backslashes."`
 	SecretConfigured bool         `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
-	// Off is for equipment that signs nothing: its answers can then be forged by someone between it and the gateway (CVE-2024-3596).
+	// Off is for equipment that cannot sign: someone between it and the gateway can then forge answers (CVE-2024-3596).
 	RequireMessageAuthenticator bool `json:"require_message_authenticator" doc:"Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596)."`
 }
 
@@ -39,10 +39,10 @@ var clients = resource.Kind[Client]{
 	New: func() Client { return Client{RequireMessageAuthenticator: true} },
 }
 
-// longest is how many bytes a secret or a password may have: no more fit into a request.
+// longest is the maximum length of a secret or a password in bytes: no more fits into a request.
 const longest = 128
 
-// SharedSecret is what a client shares with the server, where it is no secret any more: on its way into a file.
+// SharedSecret is a client's secret in plain text, on its way into a file.
 type SharedSecret struct{ value.Text[sharedSecret] }
 
 type sharedSecret struct{}
@@ -51,7 +51,7 @@ func (sharedSecret) Example() string { return "correct horse battery staple" }
 
 func (sharedSecret) Parse(s string) (string, error) { return s, writable(s, `\`) }
 
-// writable refuses what FreeRADIUS cannot be told.
+// writable refuses what FreeRADIUS's files cannot express.
 func writable(s, refused string) error {
 	if len(s) > longest {
 		return fmt.Errorf("must have at most %d bytes", longest)

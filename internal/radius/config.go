@@ -13,28 +13,28 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that FreeRADIUS's files depend on. Its secrets are open.
+// Config is everything that FreeRADIUS's files depend on. Its secrets are in plain text.
 type Config struct {
 	Settings Settings       `json:"settings"`
 	Clients  []ConfigClient `json:"clients"`
 	Users    []ConfigUser   `json:"users"`
-	// Own is what the gateway itself shares with the server.
+	// Own is the gateway's own shared secret.
 	Own SharedSecret `json:"own"`
 	// Problems are sentences about what is left out.
 	Problems []string `json:"problems"`
 }
 
-// ConfigClient is a client with its secret.
+// ConfigClient is a client with its secret in plain text.
 type ConfigClient struct {
 	ID      uuid.UUID    `json:"id"`
 	Name    Name         `json:"name"`
 	Address value.Prefix `json:"address"`
 	Secret  SharedSecret `json:"secret"`
-	// RequireMessageAuthenticator drops what the client does not sign.
+	// RequireMessageAuthenticator drops the client's unsigned requests.
 	RequireMessageAuthenticator bool `json:"require_message_authenticator"`
 }
 
-// ConfigUser is a user with its password.
+// ConfigUser is a user with the password in plain text.
 type ConfigUser struct {
 	Name            Name             `json:"name"`
 	Password        Password         `json:"password"`
@@ -81,7 +81,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return c, nil
 }
 
-// open opens a secret of a row. The error is the end of a sentence about it.
+// open decrypts a secret of a row. The error is the end of a sentence about it.
 func open[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -100,7 +100,7 @@ func open[T any, P interface {
 	return opened, nil
 }
 
-// own is what the gateway itself shares with the server: made once, and known to nobody else.
+// own returns the gateway's own shared secret, which is generated once.
 func (r *Room) own() (SharedSecret, error) {
 	b, err := secret.File(r.Paths.State("radius.secret"), 16)
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 )
 
-// unit is the daemon behind the room.
 const unit = freeradius.Unit
 
-// check asks FreeRADIUS whether it can read the staged files.
+// check asks FreeRADIUS whether it accepts the staged files.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, freeradius.Check, host.Input{Staged: files})
 	if exit, ok := errors.AsType[*host.ExitError](err); ok {
@@ -25,13 +24,14 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 	return err
 }
 
-// complaint is a line of FreeRADIUS about one of its files.
+// complaint matches FreeRADIUS's error about a line in one of its files.
 var complaint = regexp.MustCompile(`Error: (/\S+?/([^/\[\s]+)\[\d+\]):? ?(.*)`)
 
-// discreet keeps what FreeRADIUS complains about. About a file with secrets it is only told where: its words might be from there.
-func discreet(said string) string {
+// discreet extracts FreeRADIUS's errors. About a file with secrets it only says where the error is, because the message may quote the
+// file.
+func discreet(output string) string {
 	var kept []string
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		switch m := complaint.FindStringSubmatch(strings.TrimSpace(line)); {
 		case m == nil:
 		case m[2] == "radiusd.conf":
@@ -43,10 +43,10 @@ func discreet(said string) string {
 	return strings.Join(kept, "\n")
 }
 
-// restart makes FreeRADIUS read its files. There is a signal for that, too, which is not heard within five seconds after the last
-// one, and never about a file that has changed in the second in which it was read.
+// restart makes FreeRADIUS read its files. There is also a signal for that, but it is ignored within five seconds of the last one, and
+// for a file that has changed in the same second in which it was read.
 func (r *Room) restart(ctx context.Context, c Config, files []host.File) error {
-	// What is left out makes the engine try again and again. Those who can log in shall not notice.
+	// If something is left out, the engine retries repeatedly; users must not notice that.
 	if len(c.Problems) > 0 && r.runs(ctx, c, files) == nil {
 		return nil
 	}
@@ -60,25 +60,25 @@ func (r *Room) restart(ctx context.Context, c Config, files []host.File) error {
 	return err
 }
 
-// started is what FreeRADIUS logs before it begins to listen, and failedBinding what it logs when it cannot.
+// started is what FreeRADIUS logs before it starts to listen, and failedBinding what it logs if it cannot.
 const started = "Loaded virtual server gateway"
 
 var failedBinding = regexp.MustCompile(`Error: Failed binding to (?:auth|acct) address (\S+) port (\d+) .*: (.+?) *\n`)
 
-// notListening says why FreeRADIUS could not listen when it was last started: it tells nobody but its log.
+// notListening returns why FreeRADIUS could not listen at its last start: only its log says so.
 func (r *Room) notListening() string {
-	said, err := r.Host.ReadLog(freeradius.ServerLog, 4<<10)
+	log, err := r.Host.ReadLog(freeradius.ServerLog, 4<<10)
 	if err != nil {
 		return ""
 	}
-	m := failedBinding.FindSubmatch(said[max(0, bytes.LastIndex(said, []byte(started))):])
+	m := failedBinding.FindSubmatch(log[max(0, bytes.LastIndex(log, []byte(started))):])
 	if m == nil {
 		return ""
 	}
 	return fmt.Sprintf("it cannot listen on %s port %s: %s", m[1], m[2], m[3])
 }
 
-// verify says whether FreeRADIUS runs with these files, and what they leave out.
+// verify checks that FreeRADIUS runs with these files, and reports what they leave out.
 func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	err := r.runs(ctx, c, files)
 	if err == nil && len(c.Problems) > 0 {
@@ -87,7 +87,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	return err
 }
 
-// runs says whether FreeRADIUS runs and has read these files: only then it knows the user who is named after them.
+// runs checks that FreeRADIUS runs and has read these files: only then it knows the user named after them.
 func (r *Room) runs(ctx context.Context, c Config, files []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// told is how many attempts to log in are told, and logRead is how much of a log they are looked for in.
-	told    = 200
-	logRead = 512 << 10
-	// trimEvery is how often the logs are looked at for being too long.
+	// maxAttempts is how many login attempts are returned, and logRead how much of a log is searched for them.
+	maxAttempts = 200
+	logRead     = 512 << 10
+	// trimEvery is how often the size of the logs is checked.
 	trimEvery = 10 * time.Second
-	// itself is what the gateway is called as a client.
+	// itself is the gateway's display name as a client.
 	itself = "this gateway"
 )
 
-// reasons are why somebody was not let in, by the word that the server has for it.
+// reasons explain why a login failed, by the server's word.
 var reasons = map[string]string{
 	"":         "wrong password",
 	"unknown":  "unknown user",
@@ -31,14 +31,14 @@ var reasons = map[string]string{
 	"method":   "method not offered: only PAP and CHAP are",
 }
 
-// Run keeps the server's logs from growing for ever, until the context ends.
+// Run limits the size of the server's logs, until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()
 	for {
 		for _, l := range []host.Log{freeradius.Logins, freeradius.ServerLog} {
 			if err := r.Host.TrimLog(l); err != nil {
-				r.Log.Warn("a log may grow for ever", "err", err)
+				r.Log.Warn("a log cannot be trimmed", "err", err)
 			}
 		}
 		select {
@@ -49,7 +49,7 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// authentications are the last attempts to log in, the newest first.
+// authentications returns the last login attempts, newest first.
 func (r *Room) authentications() ([]Authentication, error) {
 	logins, err := r.Host.ReadLog(freeradius.Logins, logRead)
 	if err != nil {
@@ -70,13 +70,13 @@ func (r *Room) authentications() ([]Authentication, error) {
 			list = append(list, a)
 		}
 	}
-	// Of the same second, what was written later is newer.
+	// Within the same second, what was written later is newer.
 	slices.Reverse(list)
 	slices.SortStableFunc(list, func(a, b Authentication) int { return b.At.Compare(a.At) })
-	return list[:min(len(list), told)], nil
+	return list[:min(len(list), maxAttempts)], nil
 }
 
-// parseLogin reads a line of the log of those who tried to log in, in the form that the main file gives it.
+// parseLogin parses a line of the login log, in the format defined in the main file.
 func parseLogin(line string) (Authentication, bool) {
 	f := strings.Split(line, "|")
 	if len(f) != 6 {
@@ -96,13 +96,13 @@ func parseLogin(line string) (Authentication, bool) {
 	return a, true
 }
 
-// text is what somebody said, as far as it can be shown.
+// text decodes a foreign text for display.
 func text(encoded string) string {
 	b, _ := hex.DecodeString(encoded)
 	return strings.ToValidUTF8(string(b), "\ufffd")
 }
 
-// dropped are the server's words about requests that it does not answer.
+// dropped lists the server's messages about requests that it does not answer.
 var dropped = []struct {
 	form   *regexp.Regexp
 	reason string
@@ -111,7 +111,7 @@ var dropped = []struct {
 	{regexp.MustCompile(`^Ignoring request to auth address .* from unknown client (\S+) port \d+ proto udp$`), "unknown client"},
 }
 
-// parseDropped reads a line of the server's own log.
+// parseDropped parses a line of the server's own log.
 func parseDropped(line string) (Authentication, bool) {
 	stamp, rest, ok := strings.Cut(line, " : ")
 	_, words, level := strings.Cut(rest, ": ")
@@ -130,7 +130,7 @@ func parseDropped(line string) (Authentication, bool) {
 	return Authentication{}, false
 }
 
-// Admitted are the last logins that succeeded, the newest first. While the server is off there are none.
+// Admitted returns the last successful logins, newest first. While the server is off there are none.
 func (r *Room) Admitted(ctx context.Context) ([]Authentication, error) {
 	s, err := r.settings.Load(ctx, r.DB)
 	if err != nil || !s.Enabled {

@@ -1,5 +1,4 @@
-// Package radius owns the log-in service for network equipment: the RADIUS server's settings, its clients and users, and the
-// FreeRADIUS daemon that follows them.
+// Package radius manages logins to network equipment: the RADIUS server's settings, its clients and users, and the FreeRADIUS daemon.
 package radius
 
 import (
@@ -12,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the RADIUS server.
+// Room manages the RADIUS server.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
@@ -41,7 +40,7 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Openings asks for the server's ports while it is enabled.
+// Openings requests the server's ports while it is on.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

@@ -40,7 +40,7 @@ func bench(t *testing.T) (*kittest.Bench, *radius.Room) {
 	return b, room
 }
 
-// enabled is a bench whose server is on.
+// enabled returns a bench whose server is on.
 func enabled(t *testing.T) (*kittest.Bench, *radius.Room) {
 	t.Helper()
 	b, room := bench(t)
@@ -76,7 +76,7 @@ func TestClientLife(t *testing.T) {
 		t.Fatalf("%d restarts", got)
 	}
 	path := "/radius/clients/" + c.ID.String()
-	// Another address, and the mask in place of the secret, keep the secret.
+	// A new address, and the mask in place of the secret, keep the secret.
 	for _, body := range []string{`{"address":"2001:db8::/64"}`, `{"secret":"***SET***"}`, `{"name":"switch-1"}`} {
 		b.Do(t, "admin", http.MethodPut, path, body).Want(t, 200)
 		if !strings.Contains(file(t, b, freeradius.Clients), "  ipv6addr = '2001:db8::/64'\n  shortname = 'switch-1'\n  require_message_authenticator = yes\n  secret = 'first'\n") {
@@ -87,7 +87,7 @@ func TestClientLife(t *testing.T) {
 	if got := file(t, b, freeradius.Clients); !strings.Contains(got, "'second'") || strings.Contains(got, "'first'") {
 		t.Fatalf("the secret is not another:\n%s", got)
 	}
-	// The same name or network twice is a conflict; a network within another is not.
+	// A duplicate name or network is a conflict; a network within another is not.
 	if a := b.Do(t, "admin", http.MethodPost, "/radius/clients", `{"name":"switch-1","address":"10.0.0.1","secret":"x"}`).Want(t, 409); a.Error.Fields["name"] == "" {
 		t.Fatalf("%s", a.Body)
 	}
@@ -123,7 +123,7 @@ func TestUserLife(t *testing.T) {
 	if !strings.Contains(file(t, b, freeradius.Users), entry) {
 		t.Fatalf("not in the file:\n%s", file(t, b, freeradius.Users))
 	}
-	// What was read can be sent back, and changes nothing.
+	// Sending back what was read changes nothing.
 	restarts := b.Machine.Restarts(freeradius.Unit)
 	b.Do(t, "admin", http.MethodPut, path, string(made.Data)).Want(t, 200)
 	if b.Machine.Restarts(freeradius.Unit) != restarts {
@@ -245,7 +245,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Live means that the server was seen to run with these very files.
+// Live means that the server was verified to run with exactly these files.
 func TestVerify(t *testing.T) {
 	b, _ := enabled(t)
 	probes := b.Machine.RadiusLogins()
@@ -268,7 +268,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Why the server could not listen is in its log alone.
+// Only the server's log says why it could not listen.
 func TestServerThatCannotListen(t *testing.T) {
 	b, _ := bench(t)
 	b.Machine.Refuse(freeradius.Unit, errors.New("ended with status 1"))
@@ -285,7 +285,7 @@ Sun Nov 15 12:34:06 2026 : Error: /etc/freeradius/gateway/radiusd.conf[60]: Erro
 
 func status(b *kittest.Bench) apply.Status { return b.Engine.Statuses()[0] }
 
-// A secret of another master key takes its row out, and nothing else.
+// A secret encrypted with another master key disables its row, and nothing else.
 func TestOtherMasterKey(t *testing.T) {
 	b, _ := enabled(t)
 	b.Do(t, "admin", http.MethodPost, "/radius/clients", `{"name":"good","address":"10.0.0.1","secret":"x"}`).Want(t, 201)
@@ -317,7 +317,7 @@ func TestOtherMasterKey(t *testing.T) {
 	if got := file(t, b, freeradius.Clients); !strings.Contains(got, "'good'") || strings.Contains(got, "'bad'") {
 		t.Fatalf("%s", got)
 	}
-	// It is looked at again and again, and the others are not disturbed.
+	// It is checked repeatedly, without disturbing the others.
 	restarts := b.Machine.Restarts(freeradius.Unit)
 	if b.Engine.ApplyAll(t.Context()); b.Machine.Restarts(freeradius.Unit) != restarts {
 		t.Fatal("a server that has read its files is restarted")
@@ -330,7 +330,7 @@ func TestOtherMasterKey(t *testing.T) {
 	}
 }
 
-// What the daemon's checker says about a file with secrets is not told.
+// The checker's output about a file with secrets is not exposed.
 func TestRefusalTellsNoSecret(t *testing.T) {
 	b, _ := enabled(t)
 	b.Machine.Script(freeradius.Check, func(context.Context, host.Input) (host.Output, error) {
@@ -345,7 +345,7 @@ func TestRefusalTellsNoSecret(t *testing.T) {
 	}
 }
 
-// The real checker is held against files that it cannot read.
+// The real checker with files that it cannot read.
 func TestRealRefusalTellsNoSecret(t *testing.T) {
 	real := own(t)
 	for _, broken := range []string{"client x {\n secret = 'canary\n", "client x {\n ipaddr = 'canary'\n secret = 'canary'\n}\n", "canary canary canary\n", "client canary {\n secret = canary canary\n}\n"} {
@@ -472,11 +472,11 @@ func TestLogsAreTrimmed(t *testing.T) {
 	cancel()
 	room.Run(ctx)
 	if b.Machine.Trims(freeradius.Logins) != 1 || b.Machine.Trims(freeradius.ServerLog) != 1 {
-		t.Fatal("a log may grow for ever")
+		t.Fatal("a log cannot be trimmed")
 	}
 }
 
-// What the real server writes is what is read.
+// The log of the real server is parsed.
 func TestRealLog(t *testing.T) {
 	b, _ := bench(t)
 	c := config()
@@ -513,8 +513,7 @@ func TestRealLog(t *testing.T) {
 	}
 }
 
-// The user by whom the gateway knows its files can log in from the gateway alone, over neither family from anywhere else, and its
-// name does not tell its password.
+// The probe user can only log in from the gateway, over neither family from anywhere else, and its name does not reveal its password.
 func TestProbeIsOfNoUse(t *testing.T) {
 	c := config()
 	for _, address := range []string{"127.0.0.1", "::1"} {
@@ -531,8 +530,8 @@ func TestProbeIsOfNoUse(t *testing.T) {
 	}
 	for _, client := range c.Clients {
 		from := client.Address.Netip().Addr().String()
-		if said := s.radclient(t, from, fmt.Sprintf("User-Name = %q, User-Password = %q, Message-Authenticator = 0x00", user, word)); !strings.Contains(said, "Received Access-Reject") {
-			t.Errorf("%s gets in: %s", from, said)
+		if reply := s.radclient(t, from, fmt.Sprintf("User-Name = %q, User-Password = %q, Message-Authenticator = 0x00", user, word)); !strings.Contains(reply, "Received Access-Reject") {
+			t.Errorf("%s gets in: %s", from, reply)
 		}
 	}
 	if logins := s.read(t, "gateway-logins.log"); strings.Count(logins, "\n") != 2 || strings.Count(logins, "|other|Access-Reject|unknown|") != 2 {
@@ -540,7 +539,7 @@ func TestProbeIsOfNoUse(t *testing.T) {
 	}
 }
 
-// Equipment that cannot sign is answered only where the operator says so; a method that is not offered is refused aloud.
+// Equipment that cannot sign is only answered if the operator allows it; an unsupported method is explicitly refused.
 func TestUnsigned(t *testing.T) {
 	c := config()
 	c.Users = []radius.ConfigUser{{Name: name("ada"), Password: value.Must[radius.Password]("word"), Active: true}}
@@ -576,8 +575,8 @@ func TestUnsigned(t *testing.T) {
 		{"127.0.0.2", `User-Name = "ada", MS-CHAP-Password = "word", Message-Authenticator = 0x00`},
 		{"127.0.0.2", `User-Name = "ada", EAP-Message = 0x0201000801616461, Message-Authenticator = 0x00`},
 	} {
-		if said := s.radclient(t, x.from, x.request); !strings.Contains(said, "Received Access-Reject") {
-			t.Errorf("%s, %s: %s", x.from, x.request, said)
+		if reply := s.radclient(t, x.from, x.request); !strings.Contains(reply, "Received Access-Reject") {
+			t.Errorf("%s, %s: %s", x.from, x.request, reply)
 		}
 	}
 }

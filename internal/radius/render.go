@@ -14,8 +14,8 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Render turns the configuration into FreeRADIUS's files: the main file, which includes nothing of what the package has put
-// beside it, the clients, and the users.
+// Render renders the configuration into FreeRADIUS's files: the main file, which includes nothing from the package, the clients, and the
+// users.
 func Render(c Config) ([]host.File, error) {
 	main, err := renderMain(c.Settings)
 	if err != nil {
@@ -36,13 +36,13 @@ func Render(c Config) ([]host.File, error) {
 	}, nil
 }
 
-// confidential is a line with a secret or a password, up to it.
+// confidential matches a line with a secret or a password, up to it.
 var confidential = regexp.MustCompile(`(?im)^(.*?(?:secret|password)\b[^=\n]*=)[^\n]*$`)
 
-// redact shows all but secrets and passwords, which end their lines.
+// redact hides secrets and passwords, which end their lines.
 func redact(content []byte) []byte { return confidential.ReplaceAll(content, []byte("$1 <redacted>")) }
 
-// redactUsers also hides the gateway's probe: its name changes with every secret, so it would tell whether one was guessed.
+// redactUsers also hides the gateway's probe: its name changes with every secret, so it could be used to verify a guess.
 func redactUsers(content []byte) []byte {
 	return redact(probeLine.ReplaceAll(content, []byte("# The gateway's own probe is not shown.")))
 }
@@ -77,11 +77,11 @@ func renderMain(s Settings) ([]byte, error) {
 	return w.Bytes()
 }
 
-// self is the gateway's name as a client of its own server: no client of an operator has such a name.
+// self is the gateway's name as a client of its own server; no operator's client can have it.
 const self = "+gateway"
 
-// head is what FreeRADIUS needs besides the decisions: modules for two methods, a list of users and a log, and nothing else. What
-// others say enters the log in hex, so that no name can look like another line.
+// head is what FreeRADIUS needs besides the decisions: modules for two methods, a list of users and a log, and nothing else. Foreign text
+// is logged in hex, so that no name can imitate another line.
 const head = `name = freeradius
 prefix = /usr
 libdir = /usr/lib/freeradius
@@ -137,10 +137,11 @@ modules {
   }
 }`
 
-// decisions let users in who are in the list and show their password by PAP or CHAP, and say why others are not. An answer is
-// signed, and a refusal tells nothing of what an acceptance would. The gateway's own probes are for it alone, and not logged. They are
-// told by the client, which every request has: one over IPv6 has no Packet-Src-IP-Address, and FreeRADIUS takes every condition with a
-// missing attribute for false, a negated one too. Accounting is answered, so that clients do not ask for ever, and not kept.
+// decisions accept users who are in the list and prove their password by PAP or CHAP, and log why others are refused. An answer is
+// signed, and a refusal reveals nothing about the attributes of an acceptance. The gateway's own probes are reserved for it, and not
+// logged. They are identified by the client, because every request has one: a request over IPv6 has no Packet-Src-IP-Address, and
+// FreeRADIUS evaluates every condition with a missing attribute to false, even a negated one. Accounting is answered, so that clients do
+// not retry forever, but not stored.
 const decisions = `  authorize {
     if (&User-Name =~ /^\+/ && "%{client:shortname}" != '+gateway') {
       update control {
@@ -234,9 +235,9 @@ func renderClients(c Config) ([]byte, error) {
 	return w.Bytes()
 }
 
-// renderUsers writes the users, and at last the one by whom the gateway knows that the server has read these files and no others:
-// it is named after them, and can log in from the gateway alone. The name tells nothing of what is in the files, because the gateway's
-// own secret is, and nothing of the password.
+// renderUsers writes the users, and finally the probe, from which the gateway learns that the server has read exactly these files: the
+// probe is named after them, and can only log in from the gateway. Its name reveals neither the content of the files, because they
+// include the gateway's own secret, nor the password.
 func renderUsers(c Config, others ...[]byte) ([]byte, error) {
 	w := conf.New(conf.FreeRADIUSUsers)
 	for _, u := range c.Users {
@@ -266,7 +267,7 @@ func renderUsers(c Config, others ...[]byte) ([]byte, error) {
 
 var probeLine = regexp.MustCompile(`(?m)^(\+[0-9a-f]{32}) .* ([0-9a-f]{32})$`)
 
-// probe is the name and the password of the user by whom the gateway knows its files.
+// probe returns the name and the password of the probe user in the files.
 func probe(files []host.File) (name, password string) {
 	for _, f := range files {
 		if m := probeLine.FindSubmatch(f.Content); f.Place == freeradius.Users && m != nil {

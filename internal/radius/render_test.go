@@ -42,7 +42,7 @@ func own(t testing.TB) *machine.Machine {
 	return m
 }
 
-// askFreeRADIUS asks the real daemon about files.
+// askFreeRADIUS has the real daemon check the files.
 func askFreeRADIUS(t testing.TB, files []host.File) error {
 	t.Helper()
 	_, err := own(t).Run(t.Context(), freeradius.Check, host.Input{Staged: files})
@@ -81,7 +81,7 @@ func rendered(t testing.TB, c radius.Config) []host.File {
 	return files
 }
 
-// What is shown of a file tells its structure and no secret, whatever the names are.
+// A redacted file shows its structure and no secret, whatever the names are.
 func TestRedaction(t *testing.T) {
 	c := config()
 	for i, name := range []string{"switch", "secret", "password", "a.secret", "Cleartext-Password"} {
@@ -90,26 +90,26 @@ func TestRedaction(t *testing.T) {
 	}
 	c.Own = value.Must[radius.SharedSecret]("canary")
 	for _, f := range rendered(t, c) {
-		shown := string(f.Content)
+		redacted := string(f.Content)
 		if f.Redact != nil {
-			shown = string(f.Redact(f.Content))
+			redacted = string(f.Redact(f.Content))
 		}
-		if strings.Contains(shown, "canary") {
-			t.Errorf("%s tells:\n%s", f.Place, shown)
+		if strings.Contains(redacted, "canary") {
+			t.Errorf("%s tells:\n%s", f.Place, redacted)
 		}
-		if strings.Count(shown, "\n") != strings.Count(string(f.Content), "\n") {
-			t.Errorf("%s has other lines:\n%s", f.Place, shown)
+		if strings.Count(redacted, "\n") != strings.Count(string(f.Content), "\n") {
+			t.Errorf("%s has other lines:\n%s", f.Place, redacted)
 		}
-		if regexp.MustCompile(`[0-9a-f]{16}`).MatchString(shown) {
-			t.Errorf("%s shows the probe:\n%s", f.Place, shown)
+		if regexp.MustCompile(`[0-9a-f]{16}`).MatchString(redacted) {
+			t.Errorf("%s shows the probe:\n%s", f.Place, redacted)
 		}
-		if f.Place == freeradius.Users && !strings.Contains(shown, "\nswitch Cleartext-Password := <redacted>\n") {
-			t.Errorf("%s tells too little:\n%s", f.Place, shown)
+		if f.Place == freeradius.Users && !strings.Contains(redacted, "\nswitch Cleartext-Password := <redacted>\n") {
+			t.Errorf("%s tells too little:\n%s", f.Place, redacted)
 		}
 	}
 }
 
-// words splits a file as FreeRADIUS does: words between blanks, texts in single quotes as one.
+// words splits a file like FreeRADIUS: words between blanks, and texts in single quotes as one.
 func words(backslash bool) func(file []byte) [][]string {
 	return func(file []byte) [][]string {
 		var list [][]string
@@ -141,7 +141,7 @@ func words(backslash bool) func(file []byte) [][]string {
 	}
 }
 
-// decode takes a value through the door of the API.
+// decode sets a value the way the API does.
 func decode(into any, field string, v any) error {
 	body, err := json.Marshal(map[string]any{field: v})
 	if err != nil {
@@ -151,8 +151,7 @@ func decode(into any, field string, v any) error {
 	return err
 }
 
-// place is the file of a place in what was rendered for a configuration, without the line of the gateway's own probe, whose name
-// depends on all others.
+// place returns one file of a rendered configuration, without the line of the gateway's own probe, whose name depends on all others.
 func place(c radius.Config, p host.Place) ([]byte, error) {
 	files, err := radius.Render(c)
 	if err != nil {
@@ -319,7 +318,7 @@ func (s *server) login(t *testing.T, user, password string, chap bool) freeradiu
 	return a
 }
 
-// Every password that the API takes lets its user in, by PAP and CHAP, and no other password does.
+// Every password that the API accepts works by PAP and CHAP, and no other password does.
 func TestEveryPasswordWorks(t *testing.T) {
 	passwords := []string{
 		`%{User-Password}`, `%{User-Name}`, `${libdir}`, `$ENV{PATH}`, `$INCLUDE /etc/passwd`, `\x0a`, `\n`, `\\`, `\'`, `a\`, `'`, `''`, `' , Auth-Type := Accept`, `"quoted"`,
@@ -353,7 +352,7 @@ func TestEveryPasswordWorks(t *testing.T) {
 	waiting.Wait()
 }
 
-// Every secret that the API takes works.
+// Every secret that the API accepts works.
 func TestEverySecretWorks(t *testing.T) {
 	var printable strings.Builder
 	for c := ' '; c < 0x7f; c++ {
@@ -379,7 +378,7 @@ func name(text string) radius.Name { return value.Must[radius.Name](text) }
 
 func prefix(text string) value.Prefix { return value.Must[value.Prefix](text) }
 
-// users makes users of name, password and whether he is active.
+// users returns users from names, passwords and active flags.
 func users(list ...any) (made []radius.ConfigUser) {
 	for x := range slices.Chunk(list, 3) {
 		made = append(made, radius.ConfigUser{Name: name(x[0].(string)), Password: value.Must[radius.Password](x[1].(string)), Active: x[2].(bool)})
@@ -397,7 +396,7 @@ func (s *server) read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// probe is the name and the password of the user by whom the gateway knows its files.
+// probe returns the name and the password of the probe user.
 func (s *server) probe(t *testing.T) (name, password string) {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^(\+\S+) Cleartext-Password := (\S+)$`).FindStringSubmatch(s.read(t, "gateway-users"))
@@ -407,7 +406,7 @@ func (s *server) probe(t *testing.T) (name, password string) {
 	return m[1], m[2]
 }
 
-// radclient sends a request from a loopback address to the server there, and returns what it prints.
+// radclient sends a request from a loopback address to the server there, and returns its output.
 func (s *server) radclient(t *testing.T, from, request string) string {
 	t.Helper()
 	server, source := "127.0.0.1", "Packet-Src-IP-Address"
@@ -416,12 +415,12 @@ func (s *server) radclient(t *testing.T, from, request string) string {
 	}
 	cmd := exec.Command("/usr/bin/radclient", "-x", "-r", "1", "-t", "10", net.JoinHostPort(server, strconv.Itoa(s.Settings.AuthPort)), "auth", s.Own.String())
 	cmd.Stdin = strings.NewReader(request + ", " + source + " = " + from)
-	out, _ := cmd.CombinedOutput() // a refusal is an error to it
+	out, _ := cmd.CombinedOutput() // it treats a refusal as an error
 	return string(out)
 }
 
-// unsigned asks from a loopback address without a Message-Authenticator, which radclient adds to every request since 3.2.7. It
-// returns what the answer is; 0 stands for none.
+// unsigned sends a request from a loopback address without a Message-Authenticator, which radclient always adds since 3.2.7. It returns
+// the code of the answer; 0 if there is none.
 func (s *server) unsigned(t *testing.T, from, user string, method func(*proto.Packet) error) proto.Code {
 	t.Helper()
 	p := proto.New(proto.CodeAccessRequest, []byte(s.Own.String()))

@@ -51,7 +51,7 @@ type listen struct {
 	accounting bool
 }
 
-// listens are the server's sockets: where the settings say, and for the gateway itself.
+// listens returns the server's sockets: those in the settings, and one for the gateway itself.
 func (s *Settings) listens() []listen {
 	addresses := slices.Clone(s.ListenAddresses)
 	if len(addresses) == 0 {

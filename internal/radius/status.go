@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Authentication is an attempt to log in.
+// Authentication is a login attempt.
 type Authentication struct {
 	At       time.Time `json:"at" doc:"When."`
 	User     string    `json:"user" doc:"Name that was given; empty when the request was not looked at."`
@@ -22,13 +22,13 @@ type Authentication struct {
 	Reason   string    `json:"reason" doc:"Why not; empty when it was."`
 }
 
-// Authentications are the last attempts to log in.
+// Authentications lists the last login attempts.
 type Authentications struct {
 	Authentications []Authentication `json:"authentications" doc:"The last 200, the newest first."`
 	Error           string           `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
-// Test is a log-in to try.
+// Test is a login to try.
 type Test struct {
 	Name     string      `json:"name" required:"true" maxLength:"253" doc:"Name to log in with."`
 	Password secret.Text `json:"password,omitzero" required:"true" doc:"Password to log in with."`
@@ -46,7 +46,7 @@ func (t *Test) Validate() error {
 	return c.Err()
 }
 
-// Tested is what became of it.
+// Tested is the result of a test login.
 type Tested struct {
 	Accepted   bool     `json:"accepted" doc:"Whether the server accepted the login."`
 	Attributes []string `json:"attributes" doc:"Attributes of the reply, for example Session-Timeout = 3600."`
@@ -67,7 +67,7 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, in struct{ Body Test }) (Tested, error) { return r.test(c, in.Body) })
 }
 
-// test tries to log in, as a client would.
+// test tries to log in, like a client.
 func (r *Room) test(ctx context.Context, t Test) (Tested, error) {
 	done := Tested{Attributes: []string{}}
 	chap := t.Method != nil && *t.Method == "chap"

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// User is somebody or something that logs in.
+// User is a person or a device that logs in.
 type User struct {
 	resource.Meta
 	resource.Secrets
@@ -24,7 +24,7 @@ type User struct {
 	ReplyAttributes    *ReplyAttributes `json:"reply_attributes" doc:"Attributes sent to the client when the user logs in; null for none."`
 }
 
-// ReplyAttributes are what a client is told about a user who has logged in, under the names that RADIUS has for them.
+// ReplyAttributes are sent to the client of a user who has logged in, under their RADIUS names.
 type ReplyAttributes struct {
 	FramedIPAddress      *value.Addr `json:"Framed-IP-Address,omitempty" doc:"IPv4 address of the user."`
 	SessionTimeout       *int        `json:"Session-Timeout,omitempty" minimum:"1" maximum:"4294967295" doc:"Seconds after which the user must log in again."`
@@ -50,7 +50,7 @@ func (u *User) Validate() error {
 	return l.Err()
 }
 
-// What the VLAN of a user entails.
+// What the VLAN of a user implies.
 const (
 	tunnelType       = "VLAN"
 	tunnelMediumType = "IEEE-802"
@@ -58,7 +58,7 @@ const (
 	sessionMost      = 1<<32 - 1
 )
 
-// complain names the first attribute that is not right.
+// complain returns an error about the first invalid attribute.
 func (a *ReplyAttributes) complain() error {
 	if ip := a.FramedIPAddress; ip != nil && (!ip.Netip().Is4() || ip.Netip().IsUnspecified() || ip.Netip().IsMulticast()) {
 		return errors.New("Framed-IP-Address: must be the IPv4 address of a host")
@@ -84,7 +84,7 @@ func (a *ReplyAttributes) complain() error {
 	return nil
 }
 
-// complete is the attributes with those that follow from others; without any there are none.
+// complete adds the attributes implied by others; nil if there are none.
 func (a *ReplyAttributes) complete() *ReplyAttributes {
 	if a == nil || *a == (ReplyAttributes{}) {
 		return nil
@@ -108,7 +108,7 @@ var users = resource.Kind[User]{
 	},
 }
 
-// Password is what a user logs in with, where it is no secret any more: on its way into a file.
+// Password is a user's password in plain text, on its way into a file.
 type Password struct{ value.Text[password] }
 
 type password struct{}

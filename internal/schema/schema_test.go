@@ -57,7 +57,6 @@ func TestSY07UpgradesEndInTheFreshSchema(t *testing.T) {
 	}
 }
 
-// restore loads a dump into a new database.
 func restore(t *testing.T, file string) (d *db.DB, url string) {
 	t.Helper()
 	url = dbtest.EmptyURL(t)

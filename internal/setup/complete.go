@@ -152,7 +152,6 @@ var (
 	errJoined    = fault.New(fault.Conflict, "This machine has joined a cluster, where its accounts come from. Complete its setup as that of a node.")
 )
 
-// completeNode completes the setup of a machine that has joined a cluster.
 func (r *Room) completeNode(c *httpd.Call, in *Node) error {
 	return r.settle(c, "setup", in.FQDN.String(), func(s *State) error {
 		if !s.IsClusterNode {
@@ -216,7 +215,7 @@ func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error
 	}
 	// The setup is complete whatever happens from here on; a token that remains is useless.
 	if err := removeToken(r.Paths); err != nil {
-		r.Log.Warn("setup token stays", "err", err)
+		r.Log.Warn("the setup token was not removed", "err", err)
 	}
 	r.Log.Info("the setup is complete")
 	if r.deps.Decided != nil {

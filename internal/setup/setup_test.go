@@ -368,7 +368,7 @@ func TestSetupWithoutDatabase(t *testing.T) {
 }
 
 // No password, hash or token is revealed to anyone but the one who starts the service.
-func TestNothingSecretIsTold(t *testing.T) {
+func TestNoSecretIsRevealed(t *testing.T) {
 	h := newHouse(t)
 	token, err := Token(h.Paths)
 	if err != nil {

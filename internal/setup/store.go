@@ -70,7 +70,6 @@ type Retention struct {
 	HistorySets int `json:"history_sets"`
 }
 
-// fresh is the state of a machine that is not set up.
 func fresh() State {
 	return State{Retention: Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}}
 }
@@ -134,7 +133,6 @@ func (s *Store) Update(change func(*State) error) error {
 	return s.refresh()
 }
 
-// refresh reads the file if it has changed.
 func (s *Store) refresh() error {
 	file, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -43,7 +43,6 @@ func readToken(paths kit.Paths) (string, error) {
 	return token, nil
 }
 
-// ensureToken creates the token if it does not exist.
 func ensureToken(paths kit.Paths) (string, error) {
 	token, err := readToken(paths)
 	if !errors.Is(err, fs.ErrNotExist) {

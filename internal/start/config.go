@@ -48,9 +48,9 @@ type Config struct {
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
 	c.databaseFlag(f)
-	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
+	f.StringVar(&c.Root, "root", "", "prefix of every path")
 	f.DurationVar(&c.UpdateWithin, "update-within", 0, "how long a standby may take to run its new version in a rolling update; 0 for 10 minutes")
-	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
+	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "address for Prometheus; empty for none")
 }
 
 // HelperFlags binds those that gateway-helper has, too.

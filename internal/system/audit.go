@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// recentLimit is how many entries a search returns when the caller does not say.
+	// recentLimit is the default number of entries of a search.
 	recentLimit = 100
-	// liveSnapshot is how many entries a stream begins with.
+	// liveSnapshot is how many past entries a stream begins with.
 	liveSnapshot = 50
 )
 
@@ -45,12 +45,12 @@ func (r *Room) mountAudit() {
 			ID uuid.UUID `path:"id" doc:"Id of the entry."`
 		}) (audit.Entry, error) {
 			e, err := r.Audit.Get(c, in.ID)
-			return r.Audit.Shown(c.Actor, e), err
+			return r.Audit.VisibleTo(c.Actor, e), err
 		})
 	httpd.Stream(r.Router, "/audit/live", httpd.Read, tag.Doc("audit.live", "The newest audit entries, oldest first, and then each new one"),
 		func(ctx context.Context, _ struct{}, send func(audit.Entry) error) error {
 			reader := actor.From(ctx)
-			return r.Audit.Follow(ctx, liveSnapshot, func(e audit.Entry) error { return send(r.Audit.Shown(reader, e)) })
+			return r.Audit.Follow(ctx, liveSnapshot, func(e audit.Entry) error { return send(r.Audit.VisibleTo(reader, e)) })
 		})
 }
 
@@ -63,7 +63,7 @@ func (r *Room) search(c *httpd.Call, f audit.Filter) ([]audit.Entry, error) {
 	}
 	entries, err := r.Audit.Search(c, f)
 	for i, e := range entries {
-		entries[i] = r.Audit.Shown(c.Actor, e)
+		entries[i] = r.Audit.VisibleTo(c.Actor, e)
 	}
 	return entries, err
 }

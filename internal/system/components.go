@@ -15,10 +15,10 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// renderWithin bounds a render of everything.
+// renderWithin limits a render of everything.
 const renderWithin = 30 * time.Second
 
-// Rendered says what a render of everything did.
+// Rendered is the result of a render of everything.
 type Rendered struct {
 	OK       bool              `json:"ok" doc:"Whether everything is live."`
 	Rendered []string          `json:"rendered" doc:"Components that are live."`
@@ -37,13 +37,13 @@ func (r *Room) mountComponents() {
 		func(c *httpd.Call, _ struct{}) ([]apply.Status, error) {
 			list := r.Engine.Statuses()
 			for i := range list {
-				list[i] = shown(c, list[i])
+				list[i] = visible(c, list[i])
 			}
 			return list, nil
 		})
 	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), tag.Doc("system.components.live", "All components, then each change"),
 		func(ctx context.Context, _ struct{}, send func(apply.Status) error) error {
-			return r.Engine.Follow(ctx, func(s apply.Status) error { return send(shown(ctx, s)) })
+			return r.Engine.Follow(ctx, func(s apply.Status) error { return send(visible(ctx, s)) })
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline().Here(), tag.Audited("system.render-configs", "Render and apply the saved configuration of all components"),
 		func(c *httpd.Call, _ struct{}) (Rendered, error) {
@@ -91,8 +91,8 @@ func (r *Room) mountComponents() {
 		})
 }
 
-// shown is what the caller may see of a component's status: the words of daemons are for administrators.
-func shown(ctx context.Context, s apply.Status) apply.Status {
+// visible hides the output of daemons from callers who are not administrators.
+func visible(ctx context.Context, s apply.Status) apply.Status {
 	if actor.From(ctx).Role != actor.Admin {
 		s.Detail = ""
 	}

@@ -36,13 +36,13 @@ func degradedAfter(l *alarm.Limits) time.Duration {
 	return time.Duration(l.DegradedSeconds) * time.Second
 }
 
-// MachineCheck looks at memory, disk and connection tracking.
+// MachineCheck checks memory, disk and connection tracking.
 var MachineCheck = watch.Check{
 	Name: "watch.machine", Title: "Check memory, disk and connection tracking", Every: time.Minute,
 	Kinds: []*alarm.Kind{memoryFull, diskFull, conntrackFull}, Conditions: machineConditions,
 }
 
-// ComponentCheck looks whether what is saved runs, and whether the daemons do.
+// ComponentCheck checks whether the stored configuration is in force, and whether the daemons run.
 var ComponentCheck = watch.Check{
 	Name: "watch.components", Title: "Check that the saved configuration is running", Every: 30 * time.Second,
 	Kinds: []*alarm.Kind{degraded, daemonDown}, Conditions: componentConditions,
@@ -86,7 +86,7 @@ func machineConditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm
 func componentConditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err error) {
 	list, err := watch.Get[[]apply.Status](ctx, s, "/system/components")
 	if err != nil {
-		// Nothing is known about the components but that the API does not tell.
+		// Without the API, the state of the components is unknown.
 		return []alarm.Alarm{{Kind: daemonDown, Key: "gateway-api", Severity: alarm.Critical, Subject: "gateway-api", Message: "The console and the API do not answer. Traffic continues with the last configuration."}}, err
 	}
 	for _, c := range list {
@@ -98,7 +98,7 @@ func componentConditions(ctx context.Context, s *watch.Scene) (found []alarm.Ala
 			}
 			found = append(found, alarm.Alarm{Kind: degraded, Key: name, Subject: "Component " + name, Message: message})
 		}
-		// The web application firewall has an alarm of its own: how bad it is depends on the domains.
+		// The web application firewall has its own alarm, whose severity depends on the domains.
 		if c.Daemon == apply.Down && c.Name != apply.WAF {
 			found = append(found, alarm.Alarm{Kind: daemonDown, Key: name, Subject: "Daemon of " + name, Message: "It is not running although it should. The gateway tries to start it again."})
 		}

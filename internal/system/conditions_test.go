@@ -30,13 +30,13 @@ func TestMachineIsFull(t *testing.T) {
 	w.Want(t)
 }
 
-// A component, a daemon and the service itself are told of when they are not well for a minute.
+// A component, a daemon or the service itself raises an alarm after a minute in a bad state.
 func TestComponentsRun(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, system.ComponentCheck)
 	list := []apply.Status{
 		{Name: "ntp", State: apply.Degraded, LastError: "chronyd refuses it"}, {Name: "dns", State: apply.Live, Daemon: apply.Down}, {Name: "dhcp", State: apply.Live},
-		{Name: apply.WAF, State: apply.Live, Daemon: apply.Down}, // which has an alert of its own
+		{Name: apply.WAF, State: apply.Live, Daemon: apply.Down}, // which has its own alarm
 	}
 	w.Answers["/system/components"] = list
 	w.Want(t)
@@ -46,7 +46,7 @@ func TestComponentsRun(t *testing.T) {
 	w.Want(t, "component.degraded error ntp", "daemon.down error dns")
 	list[0].State = apply.Live
 	w.Want(t, "daemon.down error dns")
-	// One that was well in the meantime begins again.
+	// One that recovered in the meantime starts over.
 	list[0].State = apply.Degraded
 	w.Want(t, "daemon.down error dns")
 	w.Answers["/system/components"] = []apply.Status{}

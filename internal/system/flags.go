@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Flag is one switch of the gateway.
+// Flag is a global switch.
 type Flag struct {
 	Enabled bool `json:"enabled" given:"true" doc:"Whether it is on."`
 }
@@ -17,7 +17,7 @@ type Flag struct {
 type Retention struct {
 	AuditDays  int `json:"audit_days" minimum:"0" maximum:"3650" doc:"Days to keep audit entries; 0 keeps them forever."`
 	BackupKeep int `json:"backup_keep" minimum:"1" maximum:"1000" doc:"How many successful backups are kept."`
-	// The history is bounded by both.
+	// The history is limited by both.
 	HistoryDays int `json:"history_days" minimum:"1" maximum:"3650" doc:"Days to keep the history of changes."`
 	HistorySets int `json:"history_sets" minimum:"100" maximum:"1000000" doc:"How many change sets are kept at most."`
 }
@@ -41,7 +41,7 @@ func (r *Room) mountFlags() {
 		})
 }
 
-// mountFlag gives a flag its two routes. What it feeds has taken it when a change of it is answered.
+// mountFlag adds the two routes of a flag. A change is answered after the components that it feeds have applied it.
 func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool, feeds ...apply.ID) {
 	path, action := "/system/"+name, "system."+name
 	change := tag.Audited(action, "Set: "+summary)

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// changed is where the database tells of a change of the settings.
+	// changed is where the database announces changes of the settings.
 	changed = "system_settings"
 	// listenEvery is the pause before listening again.
 	listenEvery = 500 * time.Millisecond
 )
 
-// Settings are those of the gateway as a whole that can cut people off: they are stored as other settings are, so that a change can be confirmed
-// and goes back. The setup decides about IPv6 while there may be no database, and the management port needs it without one: the setup store has it, too.
+// Settings are global settings that can lock people out: they are stored like other settings, so that a change can be confirmed or
+// reverted. The setup decides about IPv6 when there may be no database, and the management port needs it without one, so the setup store
+// has it, too.
 type Settings struct {
 	resource.Meta
 	IPv6Enabled bool `json:"ipv6_enabled" doc:"Whether the gateway listens on IPv6."`
 }
 
-// Label is how people know them.
 func (*Settings) Label() string { return "gateway settings" }
 
 var settings = resource.Singleton[Settings]{
@@ -33,7 +33,7 @@ var settings = resource.Singleton[Settings]{
 }
 
 func (r *Room) mountIPv6() {
-	// What the setup has decided is there before it is changed.
+	// The setup's decision is stored before the setting is changed.
 	r.settings.Prepare = func(ctx context.Context, _, _ *Settings) (func(*Settings), error) { return nil, r.takeIPv6(ctx) }
 	r.settings.Mount(r.Resources)
 	httpd.Handle(r.Router, http.MethodGet, "/system/ipv6", httpd.Read.Offline(), tag.Doc("system.ipv6.get", "Whether the gateway listens on IPv6"), func(c *httpd.Call, _ struct{}) (Flag, error) {
@@ -51,17 +51,17 @@ func (r *Room) mountIPv6() {
 	})
 }
 
-// untouched is true of the settings as long as nobody has changed them: then they are what the setup has decided.
+// untouched is true as long as nobody has changed the settings: then the setup's decision applies.
 const untouched = "updated_at = created_at"
 
-// IPv6 tells whether the gateway listens on IPv6.
+// IPv6 reports whether the gateway listens on IPv6.
 func (r *Room) IPv6(ctx context.Context, q db.Querier) (on bool, err error) {
 	f := r.deps.Flags()
 	err = q.QueryRow(ctx, "SELECT CASE WHEN "+untouched+" AND NOT $1 THEN $2 ELSE ipv6_enabled END FROM system_settings", f.IPv6Kept, f.IPv6).Scan(&on)
 	return on, err
 }
 
-// KeepIPv6 keeps what the setup store and the database say the same until the context ends.
+// KeepIPv6 keeps the setup store and the database in sync until the context ends.
 func (r *Room) KeepIPv6(ctx context.Context) {
 	for {
 		listening, stop := context.WithCancel(ctx)
@@ -79,8 +79,8 @@ func (r *Room) KeepIPv6(ctx context.Context) {
 	}
 }
 
-// TakeIPv6 brings the database what the setup has decided, and the setup store what the database says, as far as they do not know. What fails is
-// told in the log, and tried again when the settings are changed or the database is back.
+// TakeIPv6 stores the setup's decision in the database, and the database's setting in the setup store, whichever is missing. A failure is
+// logged, and retried when the settings are changed or the database is back.
 func (r *Room) TakeIPv6(ctx context.Context) error {
 	err := r.takeIPv6(ctx)
 	if err != nil && !db.Away(err) && ctx.Err() == nil {
@@ -90,7 +90,7 @@ func (r *Room) TakeIPv6(ctx context.Context) error {
 }
 
 func (r *Room) takeIPv6(ctx context.Context) error {
-	r.taking.Lock() // or what was read earlier could be kept later
+	r.taking.Lock() // or what was read earlier could be stored later
 	defer r.taking.Unlock()
 	for {
 		f := r.deps.Flags()

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/system"
 )
 
-// setupStore is what the setup has decided.
+// setupStore has the setup's decisions.
 type setupStore struct {
 	mu    sync.Mutex
 	flags system.Flags
@@ -31,7 +31,7 @@ func (s *setupStore) update(change func(*system.Flags)) error {
 	return nil
 }
 
-// justSetUp is a gateway whose setup has switched IPv6 on, and whose database does not know.
+// justSetUp is a gateway whose setup has switched IPv6 on, before the database knows.
 func justSetUp(t *testing.T) (*kittest.Bench, *system.Room, *setupStore) {
 	t.Helper()
 	b, store := kittest.New(t), &setupStore{flags: system.Flags{IPv6: true}}
@@ -53,7 +53,7 @@ func wantIPv6(t *testing.T, b *kittest.Bench, r *system.Room, on bool) {
 	}
 }
 
-// What somebody has changed is not changed back to what the setup said, however late that comes.
+// A later change is not overwritten by the setup's decision, however late that arrives.
 func TestSetupOverwritesNoChangeOfIPv6(t *testing.T) {
 	for _, x := range []struct {
 		body string
@@ -65,7 +65,7 @@ func TestSetupOverwritesNoChangeOfIPv6(t *testing.T) {
 		}
 		b.Do(t, "admin", http.MethodPut, "/system/settings", x.body).Want(t, 200)
 		wantIPv6(t, b, r, x.on)
-		// As one finds it that has died before it could say that it was done.
+		// As after a crash before it was marked as done.
 		if err := store.update(func(f *system.Flags) { f.IPv6, f.IPv6Kept = true, false }); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestSetupOverwritesNoChangeOfIPv6(t *testing.T) {
 	}
 }
 
-// A decision of the setup that comes while an earlier one is taken is taken, too.
+// A decision of the setup during the transfer of an earlier one is transferred, too.
 func TestSetupDecidesWhileItIsTaken(t *testing.T) {
 	b, store := kittest.New(t), &setupStore{}
 	decided := false
@@ -102,7 +102,7 @@ func TestSetupDecidesWhileItIsTaken(t *testing.T) {
 	}
 }
 
-// Whoever changes the settings, a start without a database finds what they say.
+// Whoever changes the settings, a start without a database uses them.
 func TestSetupStoreFollowsTheSettings(t *testing.T) {
 	b, r, store := justSetUp(t)
 	ctx, stop := context.WithCancel(t.Context())

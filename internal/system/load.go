@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Load is how busy the machine was at a time.
+// Load is the load of the machine at a time.
 type Load struct {
 	At         time.Time `json:"at" doc:"When it was measured."`
 	Load1      float64   `json:"load1" doc:"Load average over a minute."`
@@ -24,7 +24,7 @@ type LoadHistory struct {
 	Points      []Load `json:"points" doc:"The points of the last hour, the oldest first. Where the machine could not be asked, points are missing. Kept in memory, since the service started."`
 }
 
-// load is what the machine was doing at the end of a step: nothing of it is a counter.
+// load returns the load at the end of a step: none of the values is a counter.
 func load(at time.Time, _, now host.Resources, _ float64) Load {
 	return Load{At: at, Load1: now.Load1, MemoryUsed: history.Share(int64(now.MemoryTotal-now.MemoryAvailable), int64(now.MemoryTotal)), Conntrack: now.ConntrackCount}
 }
@@ -36,7 +36,7 @@ func (r *Room) mountLoad() {
 		})
 }
 
-// Run watches the load until the context ends.
+// Run records the load until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	r.history.Run(ctx, r.Clock, func(context.Context) (host.Resources, error) { return r.Host.Resources() })
 }

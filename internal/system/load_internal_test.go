@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// The charts of the load begin with what the gateway remembers: a point is what was measured at its time.
+// The load charts begin with what the gateway remembers: a point is what was measured at its time.
 func TestLoadIsRemembered(t *testing.T) {
 	b := kittest.New(t)
 	r := New(b.Kit, Deps{})

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Service is a daemon and what it does now.
+// Service is a daemon with its present state.
 type Service struct {
 	Name   string     `json:"name" doc:"Name of the daemon."`
 	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,unknown,kernel-loaded,no-table" doc:"State; unknown if systemd or the kernel does not say. The firewall is not a daemon: its table is either in the kernel or not."`
@@ -24,12 +24,12 @@ type Service struct {
 	Detail string     `json:"detail" doc:"Why it failed, or why its state is unknown. The daemon's own words are for administrators."`
 }
 
-// Services are the daemons.
+// Services lists the daemons.
 type Services struct {
 	Services []Service `json:"services" doc:"The daemons of the gateway."`
 }
 
-// Restart names the daemon to restart.
+// Restart selects the daemon to restart.
 type Restart struct {
 	Kind string `json:"kind" required:"true" enum:"reverse-proxy,forward-proxy,dns,ntp,scheduler" doc:"Which daemon."`
 }
@@ -40,7 +40,7 @@ type Toggle struct {
 	Enabled bool   `json:"enabled" given:"true" doc:"Whether it runs, now and after the next boot."`
 }
 
-// Outcome says what a restart or toggle did.
+// Outcome is the result of a restart or toggle.
 type Outcome struct {
 	Name   string `json:"name" doc:"Which daemon."`
 	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed,unknown" doc:"What it does now; unknown if systemd does not say."`
@@ -48,10 +48,10 @@ type Outcome struct {
 	Note   string `json:"note" doc:"What else there is to know until the daemon runs; empty if nothing."`
 }
 
-// passing are states that a daemon leaves by itself, and what they come to for those who ask.
+// passing maps temporary states to those that they lead to.
 var passing = map[string]string{"reloading": "active", "deactivating": "inactive"}
 
-// units are the daemons behind the names of the API.
+// units maps the API's names to daemons.
 var units = map[string]host.Unit{
 	"reverse-proxy":        haproxy.Unit,
 	"forward-proxy":        squid.Unit,
@@ -64,9 +64,9 @@ var units = map[string]host.Unit{
 }
 
 const (
-	// restartWithin bounds a restart.
+	// restartWithin limits a restart.
 	restartWithin = time.Minute
-	// parting is how long the reverse proxy has to hand an answer on before it is restarted.
+	// parting is how long the reverse proxy has to deliver an answer before it is restarted.
 	parting = 500 * time.Millisecond
 )
 
@@ -95,10 +95,10 @@ func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), tag.Audited(toggled, "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
 }
 
-// toggled is the action of a toggle.
+// toggled is the audit action of a toggle.
 const toggled = "system.service-toggle"
 
-// toggle changes the settings that a daemon follows. What cannot be stored is not done, and is an error.
+// toggle changes the settings that a daemon follows. If they cannot be stored, it fails without effect.
 func (r *Room) toggle(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
 	note, err := r.deps.Switches[in.Body.Service](c, resource.Alias{Action: toggled, Subject: in.Body.Service}, in.Body.Enabled)
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Room) toggle(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) 
 	return o, nil
 }
 
-// outcome is what a daemon does now.
+// outcome returns the present state of a daemon.
 func (r *Room) outcome(ctx context.Context, name string) Outcome {
 	s := r.service(ctx, units[name])
 	o := Outcome{Name: name, Active: s.Active}
@@ -157,7 +157,7 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 	return s
 }
 
-// restart restarts a daemon and says how it went; a daemon that is not there is no error of ours.
+// restart restarts a daemon and returns the result; a missing daemon is not an error of ours.
 func (r *Room) restart(ctx context.Context, name string) (o Outcome, err error) {
 	err = r.Audit.Do(ctx, restarted, name, func() (any, error) {
 		err := r.Engine.Restart(ctx, units[name])
@@ -169,10 +169,10 @@ func (r *Room) restart(ctx context.Context, name string) (o Outcome, err error) 
 	return o, err
 }
 
-// restarted is the action of a restart.
+// restarted is the audit action of a restart.
 const restarted = "system.service-restart"
 
-// restartLater restarts a daemon that carries the answer, when that is on its way.
+// restartLater restarts a daemon that carries the answer, after the answer was sent.
 func (r *Room) restartLater(c *httpd.Call, name string) (o Outcome, err error) {
 	ctx := context.WithoutCancel(c)
 	c.Afterwards(func() {

@@ -1,5 +1,5 @@
-// Package system owns what is about the gateway as a whole: its health, services and resources, the components and
-// their rendering, the global flags, and the reading side of the audit log.
+// Package system manages the gateway as a whole: its health, services and resources, the components and their rendering, the global
+// flags, and the views of the audit log.
 package system
 
 import (
@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the system.
+// Room manages the gateway as a whole.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -25,25 +25,25 @@ type Room struct {
 	taking   sync.Mutex // see takeIPv6
 }
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
 	// Flags reads the global flags.
 	Flags func() Flags
-	// SetFlags changes them and keeps them.
+	// SetFlags changes and stores them.
 	SetFlags func(change func(*Flags)) error
-	// Role is what this gateway is in its cluster, as far as it knows.
+	// Role returns the gateway's role in its cluster, if known.
 	Role func() string
-	// Switches switch the daemons on and off that follow settings, by the name that the API has for them.
+	// Switches switches the daemons that follow settings, by their names in the API.
 	Switches map[string]Switch
 }
 
-// Switch changes the settings that a daemon follows. It tells what else it takes, if anything.
+// Switch changes the settings that a daemon follows. note says what else is needed, if anything.
 type Switch func(c *httpd.Call, as resource.Alias, on bool) (note string, err error)
 
-// Flags are the global settings that live in the setup store, so that they are there without a database.
+// Flags are the global settings in the setup store, where they are available without a database.
 type Flags struct {
 	IPv6 bool
-	// IPv6Kept says that the database decides about IPv6, and not the setup.
+	// IPv6Kept means that the database decides about IPv6, not the setup.
 	IPv6Kept    bool
 	Maintenance bool
 	AutoUpdate  bool
@@ -66,7 +66,7 @@ func (r *Room) Mount() {
 
 const tag httpd.Tag = "system"
 
-// Health tells who the gateway is.
+// Health identifies the gateway.
 type Health struct {
 	Version  string `json:"version" doc:"Version of the running program."`
 	Hostname string `json:"hostname" doc:"Name of the machine."`

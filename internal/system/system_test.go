@@ -33,7 +33,7 @@ func bench(t *testing.T) *kittest.Bench {
 	return benchWith(t, func() error { return nil })
 }
 
-// benchWith is a bench whose setup store may refuse to keep flags.
+// benchWith returns a bench whose setup store may fail.
 func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
@@ -82,7 +82,7 @@ func has(t *testing.T, a *kittest.Answer, fields ...string) {
 	}
 }
 
-// A systemd that does not answer keeps nobody waiting, and what it does not say is unknown: no daemon has failed.
+// A systemd that does not answer blocks nobody, and the states are unknown: no daemon has failed.
 func TestServicesThatHang(t *testing.T) {
 	b := bench(t)
 	b.Machine.Hang(true)
@@ -99,7 +99,7 @@ func TestServicesThatHang(t *testing.T) {
 	}
 }
 
-// TestLiveStateSaysWhatIsMissing: a machine that does not answer is told of within the answer.
+// TestLiveStateSaysWhatIsMissing checks that a machine that does not answer is reported within the answer.
 func TestLiveStateSaysWhatIsMissing(t *testing.T) {
 	b := bench(t)
 	b.Machine.FailNetwork(errors.New("netlink is away"))
@@ -181,7 +181,7 @@ func TestFlagsAndLG07(t *testing.T) {
 	}
 }
 
-// A flag and its entry belong together: neither is there without the other.
+// A flag and its audit entry belong together: neither exists without the other.
 func TestFlagAndEntryBelongTogether(t *testing.T) {
 	var refused error
 	b := benchWith(t, func() error { return refused })
@@ -198,7 +198,7 @@ func TestFlagAndEntryBelongTogether(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(b.Paths.State("audit")), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.RemoveAll(b.Paths.State("audit")), os.WriteFile(b.Paths.State("audit"), nil, 0o600)); err != nil { // no entry can be kept
+	if err := errors.Join(os.RemoveAll(b.Paths.State("audit")), os.WriteFile(b.Paths.State("audit"), nil, 0o600)); err != nil { // no entry can be stored
 		t.Fatal(err)
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
@@ -229,7 +229,7 @@ func TestFlagsDependOnWhatWasRead(t *testing.T) {
 	}
 }
 
-// What a viewer may not read is not told by the audit log either.
+// The audit log does not expose what a viewer may not read.
 func TestDetailsForAdmins(t *testing.T) {
 	b := bench(t)
 	b.Audit.AdminOnly("secret-kind")
@@ -245,11 +245,11 @@ func TestDetailsForAdmins(t *testing.T) {
 		var list []audit.Entry
 		a := b.Do(t, role, http.MethodGet, "/audit", nil).Want(t, 200)
 		a.Into(t, &list)
-		said := map[string]int{"list": strings.Count(string(a.Body), "canary")}
+		counts := map[string]int{"list": strings.Count(string(a.Body), "canary")}
 		for _, e := range list {
-			said["one"] += strings.Count(string(b.Do(t, role, http.MethodGet, "/audit/"+e.ID.String(), nil).Want(t, 200).Body), "canary")
+			counts["one"] += strings.Count(string(b.Do(t, role, http.MethodGet, "/audit/"+e.ID.String(), nil).Want(t, 200).Body), "canary")
 		}
-		said["recent"] = strings.Count(string(b.Do(t, role, http.MethodGet, "/audit/recent", nil).Want(t, 200).Body), "canary")
+		counts["recent"] = strings.Count(string(b.Do(t, role, http.MethodGet, "/audit/recent", nil).Want(t, 200).Body), "canary")
 		conn, _, err := websocket.Dial(t.Context(), server.URL+"/api/v1/audit/live", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + role}}})
 		if err != nil {
 			t.Fatal(err)
@@ -259,10 +259,10 @@ func TestDetailsForAdmins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said["live"] += strings.Count(string(frame), "canary")
+			counts["live"] += strings.Count(string(frame), "canary")
 		}
 		conn.CloseNow()
-		for where, n := range said {
+		for where, n := range counts {
 			if n != want {
 				t.Errorf("%s, %s: %d entries with details instead of %d", role, where, n, want)
 			}
@@ -357,7 +357,7 @@ func TestAuditLive(t *testing.T) {
 	}
 }
 
-// A restart of the reverse proxy is one: the reload that keeps its connections has a route of its own.
+// A restart of the reverse proxy really restarts it: the reload that keeps its connections has its own route.
 func TestRestartOfTheReverseProxy(t *testing.T) {
 	b := bench(t)
 	restart := func() string {
@@ -365,33 +365,33 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 		return string(b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"reverse-proxy"}`).Want(t, 200).Data)
 	}
 	const done = `{"name":"reverse-proxy","active":"active","error":"","note":""}`
-	if said := restart(); said != done || b.Machine.Restarts(haproxy.Unit) != 1 || b.Machine.ProxyReloads() != 0 {
-		t.Errorf("one that does not run: %s", said)
+	if answer := restart(); answer != done || b.Machine.Restarts(haproxy.Unit) != 1 || b.Machine.ProxyReloads() != 0 {
+		t.Errorf("one that does not run: %s", answer)
 	}
-	// One that runs may carry the answer: that comes first.
-	said, before := restart(), b.Machine.Restarts(haproxy.Unit)
-	if before != 1 || !strings.Contains(said, `"active":"activating","error":"","note":"The restart begins now`) {
-		t.Errorf("one that runs: %s after %d restarts", said, before)
+	// A running one may carry the answer, which is sent first.
+	answer, before := restart(), b.Machine.Restarts(haproxy.Unit)
+	if before != 1 || !strings.Contains(answer, `"active":"activating","error":"","note":"The restart begins now`) {
+		t.Errorf("one that runs: %s after %d restarts", answer, before)
 	}
 	waittest.Until(t, "it is restarted", func() bool { return b.Machine.Restarts(haproxy.Unit) == 2 && b.Machine.ProxyReloads() == 0 })
 	if err := b.Machine.Stop(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	b.Machine.Refuse(haproxy.Unit, errors.New("no"))
-	if said := restart(); !strings.Contains(said, `"active":"failed","error":"haproxy did not restart`) {
-		t.Errorf("one that does not start: %s", said)
+	if answer := restart(); !strings.Contains(answer, `"active":"failed","error":"haproxy did not restart`) {
+		t.Errorf("one that does not start: %s", answer)
 	}
 	b.Machine.Refuse(haproxy.Unit, nil)
 	b.Machine.Uninstall(haproxy.Unit)
-	if said := restart(); said != `{"name":"reverse-proxy","active":"not_installed","error":"not installed","note":""}` {
-		t.Errorf("one that is not there: %s", said)
+	if answer := restart(); answer != `{"name":"reverse-proxy","active":"not_installed","error":"not installed","note":""}` {
+		t.Errorf("one that is not there: %s", answer)
 	}
 	if b.Audited(t, "system.service-restart") != 4 {
 		t.Error("not every restart is audited")
 	}
 }
 
-// What a daemon says is for administrators: a viewer gets the sentence, and the audit log has no more.
+// The output of daemons is for administrators: a viewer only gets the sentence, and the audit log has no more.
 func TestWordsOfDaemonsAreForAdministrators(t *testing.T) {
 	b := bench(t)
 	b.Machine.Refuse(chrony.Unit, errors.New("exit status 1: Fatal error : Could not open /etc/chrony/gateway.conf"))

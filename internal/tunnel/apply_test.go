@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// applied fails the test unless the tunnels are in a state after a change.
+// applied fails the test unless the tunnels are in the given state after a change.
 func applied(t testing.TB, a *kittest.Answer, state string) *kittest.Answer {
 	t.Helper()
 	if got := a.Header.Get("Gateway-Apply"); !strings.Contains(got, "tunnel="+state) {
@@ -30,7 +30,7 @@ func applied(t testing.TB, a *kittest.Answer, state string) *kittest.Answer {
 	return a
 }
 
-// deviceOf is a WireGuard link of the machine; nil when there is none.
+// deviceOf returns a WireGuard link of the machine; nil if there is none.
 func deviceOf(t testing.TB, b *kittest.Bench, name string) *host.TunnelDevice {
 	t.Helper()
 	list, err := b.Host.TunnelDevices(t.Context())
@@ -59,7 +59,7 @@ func linkOf(t testing.TB, b *kittest.Bench, name string) *host.Link {
 	return nil
 }
 
-// routesOf are the networks that the tunnels lead to by a link, with the table behind those that are not in the main one.
+// routesOf returns the networks that the tunnels route to a link, with the table unless it is the main one.
 func routesOf(t testing.TB, b *kittest.Bench, name string) (list []string) {
 	t.Helper()
 	routes, err := b.Host.Routes(t.Context())
@@ -122,7 +122,7 @@ func TestTheMachineFollows(t *testing.T) {
 	}
 }
 
-// dying is a machine on which the program behind a tunnel ends when it is told something, each time that deaths counts, and its link with it.
+// dying is a machine on which the program behind a tunnel exits on a change, as often as deaths says, and its link disappears.
 type dying struct {
 	host.Machine
 	on     *kittest.Bench
@@ -138,7 +138,7 @@ func (m *dying) ChangeTunnel(ctx context.Context, name string, c host.TunnelChan
 	return syscall.ENODEV
 }
 
-// A program that ends in the middle of a change is started again by that change, and twice does not make it wait for the next look either.
+// A program that exits in the middle of a change is restarted by that change; even after two exits this does not wait for the next check.
 func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	b := kittest.New(t)
 	m := &dying{Machine: b.Host, on: b}
@@ -156,7 +156,7 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	}
 }
 
-// All nodes of a cluster serve peers, and one of them dials: which one, others decide, and it may be another one at any time.
+// All nodes of a cluster serve peers, but only one dials: others decide which one, and it may change at any time.
 func TestClientsAreOnOneNode(t *testing.T) {
 	b := kittest.New(t)
 	d, serves := deps, true
@@ -191,7 +191,7 @@ func TestClientsAreOnOneNode(t *testing.T) {
 	}
 }
 
-// What a change of a peer asks of the machine is about that peer alone, however many there are.
+// A change of a peer only touches that peer, however many there are.
 func TestOnePeerTouchesThatPeerAlone(t *testing.T) {
 	b, _ := bench(t)
 	i := serverOf(t, b, "wg0", "10.8.0.1/24")
@@ -248,7 +248,7 @@ func TestOnePeerTouchesThatPeerAlone(t *testing.T) {
 			}
 		}
 	}
-	// Nothing was left out: all of it again finds nothing to do.
+	// Nothing was left out: a full pass finds nothing to do.
 	writes := len(b.Machine.NetworkWrites())
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 || len(b.Machine.NetworkWrites()) != writes {
 		t.Fatalf("%v, %v", failed, b.Machine.NetworkWrites()[writes:])
@@ -269,7 +269,7 @@ func TestNamesThatDoNotResolveStopNobody(t *testing.T) {
 	applied(t, b.Do(t, "admin", http.MethodPut, at(lost), `{"endpoint":"[2001:db8::7]:1000"}`).Want(t, 200), "live")
 }
 
-// Where a peer was last heard from is left alone while it is there; then it is dialled again where the operator says.
+// The learned endpoint of a peer is left alone while the peer is there; then the operator's endpoint is dialled again.
 func TestRoamingIsLeftAlone(t *testing.T) {
 	b, _ := bench(t)
 	i := post[tunnel.Interface](t, b, "/tunnel/interfaces", fmt.Sprintf(`{"name":"wg0","mode":"client","address_cidr":"10.7.0.2/32","upstream_public_key":%q,"upstream_endpoint":"peer.example.net:51820","upstream_allowed_ips":"10.7.0.0/24"}`, publicB))
@@ -292,7 +292,7 @@ func TestRoamingIsLeftAlone(t *testing.T) {
 	if got := deviceOf(t, b, "wg0").Peers[0].Endpoint.String(); got != "198.51.100.8:51820" {
 		t.Fatalf("the operator's word does not count: %s", got)
 	}
-	// A name that does not resolve is said, and what was there stays.
+	// A name that does not resolve is reported, and the previous endpoint stays.
 	applied(t, b.Do(t, "admin", http.MethodPut, "/tunnel/interfaces/"+i.ID.String(), `{"upstream_endpoint":"nowhere.example.net:1"}`).Want(t, 200), "degraded")
 	if got := deviceOf(t, b, "wg0").Peers[0].Endpoint.String(); got != "198.51.100.8:51820" {
 		t.Fatalf("the endpoint is %s", got)
@@ -327,7 +327,7 @@ func TestLinksOfOthers(t *testing.T) {
 	if s := state(); s.State != apply.Degraded || !strings.Contains(s.LastError, "Import its configuration") {
 		t.Fatalf("%+v", s)
 	}
-	// The same key: it is the same tunnel, and taken over as it runs, unless routing rules of others hang on it.
+	// With the same key it is the same tunnel, and taken over while it runs, unless foreign routing rules depend on it.
 	links, err := b.Host.Links(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestLinksOfOthers(t *testing.T) {
 	if s := state(); s.State != apply.Live || linkOf(t, b, "wg0").Alias == "" || deviceOf(t, b, "wg0").ListenPort != i.ListenPort {
 		t.Fatalf("%+v", s)
 	}
-	// A plain link is not.
+	// A plain link is not taken over.
 	b.Machine.SetLinks(slices.DeleteFunc(links, func(l host.Link) bool { return l.Name == "wg0" })...)
 	b.Machine.SetTunnelDevices(ours)
 	if s := state(); s.State != apply.Live || deviceOf(t, b, "wg0") == nil {
@@ -389,7 +389,7 @@ func TestPreviewHasNoKeys(t *testing.T) {
 	}
 	for _, secret := range []string{privateA, shared} {
 		if strings.Contains(text+string(stored), secret) {
-			t.Errorf("a key is told: %s", text)
+			t.Errorf("a key is exposed: %s", text)
 		}
 	}
 	if !strings.Contains(files[0].Content, "PresharedKey = <redacted>") || !strings.Contains(files[1].Content, "# PublicKey = "+publicA) {
@@ -422,7 +422,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// FW-16: what the packet filter is asked for.
+// FW-16: what the packet filter must open.
 func TestFW16(t *testing.T) {
 	b, room := bench(t)
 	asked := func() string {
@@ -450,8 +450,8 @@ func TestFW16(t *testing.T) {
 	}
 }
 
-// A key of another master key takes its tunnel or its peer out, and nothing else: everything can be asked and mended by single
-// requests.
+// A key encrypted with another master key disables its tunnel or its peer, and nothing else: everything can be read and repaired by
+// single requests.
 func TestOtherMasterKey(t *testing.T) {
 	b, _ := bench(t)
 	lost, half, good := serverOf(t, b, "wg0", "10.8.0.1/24"), serverOf(t, b, "wg1", "10.9.0.1/24"), serverOf(t, b, "wg2", "10.10.0.1/24")
@@ -499,7 +499,7 @@ func TestOtherMasterKey(t *testing.T) {
 	}
 }
 
-// A WireGuard that does not answer is no error of the request: what is stored is told, and why there is no more.
+// A WireGuard that does not answer is not an error of the request: the stored data is returned, with the reason.
 func TestStatusOfAHangingWireGuard(t *testing.T) {
 	b, _ := bench(t)
 	i := serverOf(t, b, "wg0", "10.8.0.1/24")

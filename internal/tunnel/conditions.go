@@ -14,7 +14,7 @@ var tunnelDown = &alarm.Kind{
 	Name: "wg.tunnel.down", Severity: alarm.Error, Mutable: true, Meaning: "A tunnel to another gateway is down.",
 }
 
-// Check looks for tunnels to other gateways that have no contact.
+// Check finds tunnels to other gateways without contact.
 var Check = watch.Check{
 	Name: "watch.tunnels", Title: "Check for tunnels that are down", Every: 5 * time.Minute, Later: true,
 	Kinds: []*alarm.Kind{tunnelDown}, Conditions: conditions,

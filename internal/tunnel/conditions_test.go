@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// AL-06: a client tunnel is down after more than five minutes without a handshake, or without any. One that another node has is not.
+// AL-06: a client tunnel is down after more than five minutes without a handshake, or without any. One on another node is not.
 func TestAL06TunnelDown(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, tunnel.Check)

@@ -14,14 +14,14 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is what the kernel's tunnels must be: nothing in it is inactive, or on another node.
+// Config is the desired state of the kernel's tunnels, without anything inactive or on another node.
 type Config struct {
 	Tunnels []Wanted `json:"tunnels"`
 	// Problems are sentences about what is left out.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Wanted is a tunnel that shall be there.
+// Wanted is a desired tunnel.
 type Wanted struct {
 	ID         uuid.UUID      `json:"id"`
 	Name       value.IfName   `json:"name"`
@@ -30,11 +30,11 @@ type Wanted struct {
 	PrivateKey Key            `json:"private_key"`
 	Server     bool           `json:"server"`      // others dial it
 	ListenPort int            `json:"listen_port"` // 0: any
-	MTU        int            `json:"mtu"`         // 0: WireGuard's own
+	MTU        int            `json:"mtu"`         // 0: WireGuard's default
 	Peers      []WantedPeer   `json:"peers"`
 }
 
-// WantedPeer is a peer that a tunnel shall have. The upstream of a client is its only one.
+// WantedPeer is a desired peer of a tunnel. A client's upstream is its only peer.
 type WantedPeer struct {
 	Name         string         `json:"name"` // for messages
 	PublicKey    Key            `json:"public_key"`
@@ -78,7 +78,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return c, nil
 }
 
-// wanted is what the kernel must have of an interface, without the peers whose keys cannot be read: problems says which.
+// wanted returns the desired tunnel of an interface, without peers whose keys cannot be decrypted: problems names them.
 func (r *Room) wanted(i *Interface, peers []*Peer) (w Wanted, problems []string, err error) {
 	w = Wanted{ID: i.ID, Name: i.Name, Addresses: i.AddressCIDR.List(), PublicKey: i.PublicKey, Server: i.Mode == server, ListenPort: i.ListenPort, Peers: make([]WantedPeer, 0, len(peers))}
 	if i.MTU != nil {
@@ -118,7 +118,7 @@ func prefixes(n Networks) []netip.Prefix {
 	return list
 }
 
-// open opens a stored key; the absent one stays absent. The error is for people: it says what to do, and not what is stored.
+// open decrypts a stored key; an absent one stays absent. The error is for people: it says what to do, but not what is stored.
 func (r *Room) open(s secret.Text, table, column string, row uuid.UUID) (Key, error) {
 	plain, err := s.Open(r.Secrets, table, column, row.String())
 	switch {

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// onlineWithin is how old a handshake may be while the peer counts as online: WireGuard agrees on new keys every two
-	// minutes, and gives old ones up after three.
+	// onlineWithin is the maximum age of the last handshake of an online peer: WireGuard negotiates new keys every two minutes, and
+	// discards old ones after three.
 	onlineWithin = 180 * time.Second
-	// resolveWithin is how long a name may take, resolvedFor for how long an answer is good, and failedFor a failure.
+	// resolveWithin limits a lookup; resolvedFor is how long an answer is cached, and failedFor a failure.
 	resolveWithin = 2 * time.Second
 	resolvedFor   = 30 * time.Second
 	failedFor     = 5 * time.Second
 )
 
-// dialler remembers where peers are dialled. WireGuard itself knows addresses alone, and learns where a peer is from its packets:
-// that is left alone, until the peer is lost or the operator says otherwise.
+// dialler remembers the endpoints of peers. WireGuard itself only knows addresses, and learns a peer's address from its packets: that is
+// left alone until the peer is lost or the operator changes the endpoint.
 type dialler struct {
-	mu    sync.Mutex
-	told  map[peerID]Endpoint // what the kernel was last told about a peer
-	names map[string]answer
+	mu        sync.Mutex
+	endpoints map[peerID]Endpoint // the endpoint last set in the kernel
+	names     map[string]answer
 }
 
-// peerID is a peer of a link.
+// peerID identifies a peer of a link.
 type peerID struct {
 	link string
 	key  Key
@@ -40,16 +40,15 @@ type answer struct {
 	err     error
 }
 
-// lost is a peer that is to be dialled.
+// lost is a peer to be dialled.
 type lost struct {
 	id       peerID
 	name     string
 	endpoint Endpoint
-	stays    bool // where the kernel has it now will do, if need be
+	stays    bool // the kernel's present endpoint is acceptable
 }
 
-// lostPeers are those that the kernel does not know where to dial, was told something else about, or has not heard from for
-// long.
+// lostPeers returns the peers without an endpoint in the kernel, with another one than last set, or not heard from for long.
 func (r *Room) lostPeers(live Live, c Config) (list []lost) {
 	has := map[string]map[host.TunnelKey]*host.TunnelPeer{}
 	for i := range live.Devices {
@@ -67,7 +66,7 @@ func (r *Room) lostPeers(live Live, c Config) (list []lost) {
 				continue
 			}
 			now, id := has[t.Name.String()][host.TunnelKey(p.PublicKey.Bytes())], peerID{t.Name.String(), p.PublicKey}
-			stays := now != nil && now.Endpoint.IsValid() && !r.toldOther(id, p.Endpoint)
+			stays := now != nil && now.Endpoint.IsValid() && !r.endpointChanged(id, p.Endpoint)
 			if !stays || r.Clock.Now().Sub(now.LastHandshake) > onlineWithin {
 				list = append(list, lost{id, p.Name, p.Endpoint, stays})
 			}
@@ -76,7 +75,7 @@ func (r *Room) lostPeers(live Live, c Config) (list []lost) {
 	return list
 }
 
-// whereToDial finds where peers are to be dialled now, and which of them nobody knows.
+// whereToDial resolves the endpoints of lost peers, and returns those that cannot be resolved.
 func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (dial Dial, unknown map[peerID]string) {
 	list := r.lostPeers(live, c)
 	found := make([]netip.AddrPort, len(list))
@@ -104,33 +103,33 @@ func (r *Room) whereToDial(ctx context.Context, live Live, c Config) (dial Dial,
 	return func(t *Wanted, p *WantedPeer) netip.AddrPort { return at[peerID{t.Name.String(), p.PublicKey}] }, unknown
 }
 
-// toldOther tells whether the kernel was last told another endpoint. What an earlier process told it counts as the same.
-func (r *Room) toldOther(id peerID, e Endpoint) bool {
+// endpointChanged reports whether the kernel was last set to another endpoint. What an earlier process has set counts as unchanged.
+func (r *Room) endpointChanged(id peerID, e Endpoint) bool {
 	r.dialler.mu.Lock()
 	defer r.dialler.mu.Unlock()
-	told, known := r.dialler.told[id]
-	return known && told != e
+	last, known := r.dialler.endpoints[id]
+	return known && last != e
 }
 
-// dialled notes that the kernel has been told where the peers are, but for those that nobody knows.
+// dialled records the endpoints set in the kernel, except for unresolved ones.
 func (r *Room) dialled(c Config, unknown map[peerID]string) {
 	r.dialler.mu.Lock()
 	defer r.dialler.mu.Unlock()
-	told := map[peerID]Endpoint{}
+	endpoints := map[peerID]Endpoint{}
 	for i := range c.Tunnels {
 		for _, p := range c.Tunnels[i].Peers {
 			id := peerID{c.Tunnels[i].Name.String(), p.PublicKey}
 			if _, failed := unknown[id]; failed {
-				told[id] = r.dialler.told[id]
+				endpoints[id] = r.dialler.endpoints[id]
 			} else {
-				told[id] = p.Endpoint
+				endpoints[id] = p.Endpoint
 			}
 		}
 	}
-	r.dialler.told = told
+	r.dialler.endpoints = endpoints
 }
 
-// resolve finds the address of an endpoint.
+// resolve resolves an endpoint.
 func (r *Room) resolve(ctx context.Context, e Endpoint) (netip.AddrPort, error) {
 	name, port := e.parts()
 	if a, err := netip.ParseAddr(name); err == nil {

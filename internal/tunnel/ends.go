@@ -12,26 +12,24 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Ends are the active tunnels with what is at their other ends.
+// Ends are the active tunnels with their peers.
 type Ends struct{ tunnels []Wanted }
 
-// Ends reads the active tunnels.
 func (r *Room) Ends(ctx context.Context, q db.Querier) (Ends, error) {
 	c, err := r.load(ctx, q)
 	return Ends{c.Tunnels}, err
 }
 
-// Equal tells whether both are the same.
 func (e Ends) Equal(other Ends) bool { return reflect.DeepEqual(e, other) }
 
-// owns tells whether an address is the gateway's in a tunnel.
+// owns reports whether an address is the gateway's in a tunnel.
 func (e Ends) owns(a netip.Addr) bool {
 	return slices.ContainsFunc(e.tunnels, func(t Wanted) bool {
 		return slices.ContainsFunc(t.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 	})
 }
 
-// end finds who has an address: of several, the one with the smallest network.
+// end returns the peer that has an address: of several, the one with the smallest network.
 func (e Ends) end(a netip.Addr) (t *Wanted, p *WantedPeer) {
 	longest := -1
 	for i := range e.tunnels {
@@ -46,12 +44,12 @@ func (e Ends) end(a netip.Addr) (t *Wanted, p *WantedPeer) {
 	return t, p
 }
 
-// agree tells whether a peer still knows how to reach a tunnel: its keys, and its port unless the gateway is the one that dials.
+// agree reports whether a peer can still reach a tunnel: with the same keys and, unless the gateway dials, on the same port.
 func agree(t *Wanted, p *WantedPeer, newT *Wanted, newP *WantedPeer) bool {
 	return t.PublicKey == newT.PublicKey && p.PublicKey == newP.PublicKey && p.PresharedKey == newP.PresharedKey && (t.ListenPort == newT.ListenPort || !newP.Endpoint.IsZero())
 }
 
-// claim is the tunnel that has a route to an address, and to which network: of several, the smallest.
+// claim returns the tunnel with a route to an address, and the network: of several, the smallest.
 func (e Ends) claim(a netip.Addr) (name string, network netip.Prefix) {
 	for i := range e.tunnels {
 		t := &e.tunnels[i]
@@ -72,8 +70,8 @@ func (e Ends) claim(a netip.Addr) (name string, network netip.Prefix) {
 	return name, network
 }
 
-// Detour is where packets to an address would go, that go a way now, when the tunnels become others. The route is the one that the main table has for them
-// without that. What it cannot foresee is a fault.
+// Detour returns the new way of packets to an address with the given present way, when the tunnels change. route is their route in the
+// main table. It returns a fault for what cannot be foreseen.
 func Detour(was, now Ends, to netip.Addr, is host.Way, route host.Route) (host.Way, error) {
 	switch had, has := was.owns(to), now.owns(to); {
 	case had && !has && is.Local:
@@ -97,7 +95,7 @@ func Detour(was, now Ends, to netip.Addr, is host.Way, route host.Route) (host.W
 	return is, nil
 }
 
-// takeOver is where packets go that did not go through a tunnel: into the one that gets a route to a smaller network than theirs.
+// takeOver handles packets outside of tunnels: they enter a tunnel that gets a route to a smaller network than theirs.
 func (e Ends) takeOver(was Ends, to netip.Addr, is host.Way, route host.Route) (host.Way, error) {
 	had, before := was.claim(to)
 	switch name, network := e.claim(to); {

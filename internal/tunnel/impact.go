@@ -12,14 +12,14 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// mountImpact has previews tell which peers a change disconnects.
+// mountImpact lets previews list the peers that a change disconnects.
 func (r *Room) mountImpact() {
 	resource.Assess(r.Resources, resource.Assessor[Ends]{
 		Area: resource.TunnelPeers, Feeds: []apply.ID{apply.Tunnel}, Load: r.Ends, Compare: r.comparePeers,
 	})
 }
 
-// comparePeers looks for every peer in the tunnels as they would be.
+// comparePeers checks every peer before and after a change.
 func (r *Room) comparePeers(ctx context.Context, was, now Ends) (int, []resource.Affected, error) {
 	online, err := r.online(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *Room) comparePeers(ctx context.Context, was, now Ends) (int, []resource
 	return checked, reached, nil
 }
 
-// called is what people call a peer.
+// called describes a peer for people.
 func (p *WantedPeer) called(t *Wanted) string {
 	if len(p.AllowedIPs) == 0 {
 		return fmt.Sprintf("%s of %s", p.Name, t.Name)
@@ -57,7 +57,7 @@ func (p *WantedPeer) called(t *Wanted) string {
 	return fmt.Sprintf("%s of %s (%s)", p.Name, t.Name, p.AllowedIPs[0])
 }
 
-// tunnel is what becomes of a tunnel; nil if it goes.
+// tunnel returns the new state of a tunnel; nil if it is removed.
 func (e Ends) tunnel(t *Wanted) *Wanted {
 	for i := range e.tunnels {
 		if e.tunnels[i].ID == t.ID {
@@ -67,7 +67,7 @@ func (e Ends) tunnel(t *Wanted) *Wanted {
 	return nil
 }
 
-// effect is what a change of its tunnel does to a peer that is connected, in words too; empty if it does nothing.
+// effect returns the effect of a change of its tunnel on a connected peer, with a description; empty if there is none.
 func (p *WantedPeer) effect(t, newT *Wanted) (resource.Effect, string) {
 	if newT == nil {
 		return resource.Cut, fmt.Sprintf("the tunnel %s is removed or off", t.Name)
@@ -85,7 +85,7 @@ func (p *WantedPeer) effect(t, newT *Wanted) (resource.Effect, string) {
 	switch {
 	case t.ListenPort != newT.ListenPort && newP.Endpoint.IsZero(): // the gateway does not dial it
 		return resource.Cut, fmt.Sprintf("the tunnel %s listens on port %d instead of %d", t.Name, newT.ListenPort, t.ListenPort)
-	case p.PresharedKey != newP.PresharedKey: // which is asked for at the next handshake
+	case p.PresharedKey != newP.PresharedKey: // which is needed for the next handshake
 		return resource.Blocked, "within minutes, it needs another preshared key"
 	case t.Name != newT.Name:
 		return resource.Rerouted, fmt.Sprintf("the tunnel %s becomes %s", t.Name, newT.Name)
@@ -105,7 +105,7 @@ func (p *WantedPeer) effect(t, newT *Wanted) (resource.Effect, string) {
 	return "", ""
 }
 
-// own are the gateway's addresses in a tunnel.
+// own returns the gateway's addresses in a tunnel.
 func own(t *Wanted) (list []netip.Addr) {
 	for _, p := range t.Addresses {
 		list = append(list, p.Addr())
@@ -113,14 +113,14 @@ func own(t *Wanted) (list []netip.Addr) {
 	return list
 }
 
-// uncovered are the networks that no other network contains.
+// uncovered returns the networks that no other network contains.
 func uncovered(list, others []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(list), func(x netip.Prefix) bool {
 		return slices.ContainsFunc(others, func(n netip.Prefix) bool { return n.Bits() <= x.Bits() && n.Contains(x.Addr()) })
 	})
 }
 
-// without are the items that another list does not have.
+// without returns the items that are not in another list.
 func without[T comparable](list, other []T) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return slices.Contains(other, x) })
 }
@@ -130,7 +130,7 @@ type linkPeer struct {
 	key  Key
 }
 
-// online are the peers that were heard from a moment ago.
+// online returns the peers that have recently been heard from.
 func (r *Room) online(ctx context.Context) (map[linkPeer]bool, error) {
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()

@@ -59,7 +59,7 @@ func TestImpactOnPeers(t *testing.T) {
 	expect(foresee(peer(laptop, `{"allowed_ips":"10.8.0.2/32,172.16.0.0/24"}`)))
 	expect(foresee(peer(laptop, `{"preshared_key":"`+strings.Repeat("A", 42)+`E="}`)), "blocked_when_reopened laptop of wg0 (10.8.0.2/32): within minutes, it needs another preshared key")
 	expect(foresee(peer(office, `{"endpoint":"198.51.100.10:51820"}`)), "rerouted office of wg0 (10.8.0.4/32): the gateway looks for it at 198.51.100.10:51820")
-	// The one that the gateway dials hears of the other port; the one that sleeps is not cut, but cannot come back.
+	// The peer that the gateway dials learns the new port; the offline one is not cut, but cannot reconnect.
 	expect(foresee(own(`{"listen_port":5555}`)), fmt.Sprintf("cut laptop of wg0 (10.8.0.2/32): the tunnel wg0 listens on port 5555 instead of %d", i.ListenPort),
 		fmt.Sprintf("blocked_when_reopened quiet of wg0 (10.8.0.3/32): the tunnel wg0 listens on port 5555 instead of %d", i.ListenPort))
 	expect(foresee(own(`{"active":false}`)), "cut laptop of wg0 (10.8.0.2/32): the tunnel wg0 is removed or off", "cut office of wg0 (10.8.0.4/32): the tunnel wg0 is removed or off",
@@ -108,7 +108,7 @@ func TestImpactOnPeers(t *testing.T) {
 		{`{"name":"renamed"}`, "10.8.0.1", local, host.Route{}, "local"},
 		{`{"active":false}`, "10.8.0.2", through, host.Route{}, "nowhere"},
 		{`{"active":false}`, "10.8.0.4", through, host.Route{}, "wg0"},
-		// A smaller network takes packets over, the same or a wider one does not.
+		// A smaller network takes packets over, an equal or a wider one does not.
 		{`{"active":true,"allowed_ips":"10.8.0.2/32,172.16.0.0/16"}`, "172.16.0.1", host.Way{Interface: "wan0"}, main, "wg0"},
 		{`{"active":true}`, "172.16.0.1", host.Way{Interface: "lan0"}, lan, "lan0"},
 		{`{"allowed_ips":"10.8.0.2/32,172.16.0.0/12"}`, "172.16.0.1", host.Way{Interface: "lan0"}, lan, "lan0"},
@@ -116,7 +116,7 @@ func TestImpactOnPeers(t *testing.T) {
 		{`{"active":true}`, "172.16.0.2", host.Way{Interface: "lan0"}, lan, "lan0"},
 		{`{"active":true}`, "172.17.0.1", host.Way{Interface: "wan0"}, main, "wan0"},
 		{`{"active":true}`, "172.16.0.1", host.Way{}, host.Route{}, "wg0"},
-		// What other routing rules decide, nobody knows.
+		// What other routing rules decide is unknown.
 		{`{"active":true}`, "172.16.0.1", host.Way{Interface: "isp0"}, main, "unknown"},
 		{`{"allowed_ips":"10.8.0.2/32,0.0.0.0/0"}`, "172.16.0.1", host.Way{Interface: "wan0"}, main, "unknown"},
 		{`{"active":true}`, "172.16.0.1", host.Way{Interface: "lan0"}, lan, "lan0"},

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Importable is a configuration file that the machine has for WireGuard.
+// Importable is a WireGuard configuration file on the machine.
 type Importable struct {
 	Name      string   `json:"name" doc:"Name of the interface."`
 	AlreadyIn bool     `json:"already_in" doc:"Whether the gateway has an interface of that name."`
@@ -29,12 +29,12 @@ type Importable struct {
 	Error     string   `json:"error" doc:"Why it cannot be imported; empty if it can."`
 }
 
-// ImportRequest says what to take over.
+// ImportRequest selects what to import.
 type ImportRequest struct {
 	Names []value.IfName `json:"names" doc:"Names of interfaces; if empty, all that are not imported yet."`
 }
 
-// Imported is what became of one file.
+// Imported is the result for one file.
 type Imported struct {
 	Name     string   `json:"name" doc:"Name of the interface."`
 	Imported bool     `json:"imported" doc:"Whether it was imported."`
@@ -64,10 +64,10 @@ func (r *Room) mountImport() {
 		})
 }
 
-// file is a configuration file, read.
+// file is a parsed configuration file.
 type file struct {
 	Importable
-	foreign *foreign // nil when it cannot be read
+	foreign *foreign // nil if it cannot be parsed
 }
 
 // importable reads the files of the machine.
@@ -97,7 +97,7 @@ func (r *Room) importable(ctx context.Context, q db.Querier) ([]file, error) {
 	return list, nil
 }
 
-// takeOver takes over files: those that are named, or all that are not there yet. Each is taken whole or not at all.
+// takeOver imports files: the named ones, or all new ones. Each is imported completely or not at all.
 func (r *Room) takeOver(c *httpd.Call, names []value.IfName) ([]Imported, error) {
 	files, err := r.importable(c, r.DB)
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Room) takeOver(c *httpd.Call, names []value.IfName) ([]Imported, error)
 	return list, nil
 }
 
-// refusal is what is said about a file that was refused; an error that is none is passed on.
+// refusal returns the message about a refused file; other errors are passed on.
 func refusal(err error) (string, error) {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Kind != fault.Invalid && f.Kind != fault.Conflict {
@@ -155,7 +155,7 @@ func refusal(err error) (string, error) {
 	return strings.Join(parts, "; "), nil
 }
 
-// store makes the rows of a file, as an operator would.
+// store creates the rows of a file, like an operator.
 func (r *Room) store(c *httpd.Call, f file) error {
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -115,10 +115,10 @@ wg0 in=true mode=server peers=2 notes=4 error=false
 	if b.Audited(t, "tunnel.interface.create") != 3 || b.Audited(t, "tunnel.peer.create") != 2 {
 		t.Error("not audited")
 	}
-	told := string(a.Body) + string(done.Body) + string(b.Get(t, "/peers").Body) + b.Logs.String()
+	output := string(a.Body) + string(done.Body) + string(b.Get(t, "/peers").Body) + b.Logs.String()
 	for _, secret := range []string{privateA, privateB, privateC, shared, shared[:43], "secret-in-a-hook", "iptables"} {
-		if strings.Contains(told, secret) {
-			t.Errorf("%s is told", secret)
+		if strings.Contains(output, secret) {
+			t.Errorf("%s is exposed", secret)
 		}
 	}
 	for _, word := range []string{"PostUp is not imported", "PostDown is not imported", "SaveConfig", "search domain", "Table", "systemctl disable wg-quick@office"} {
@@ -148,7 +148,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %s", name, a.Body)
 		}
 		if strings.Contains(string(a.Body), privateA) || strings.Contains(string(a.Body), shared[:43]) {
-			t.Errorf("%s: a key is told: %s", name, a.Body)
+			t.Errorf("%s: a key is exposed: %s", name, a.Body)
 		}
 	}
 	if n := b.Rows(t, "tunnel_interfaces") + b.Rows(t, "tunnel_peers"); n != 0 {

@@ -16,16 +16,16 @@ const (
 	server = "server"
 	client = "client"
 
-	// usualPort is where WireGuard listens, if nobody says otherwise.
+	// usualPort is WireGuard's default port.
 	usualPort = 51820
-	// usualKeepalive keeps the way through the usual NAT open, in seconds.
+	// usualKeepalive keeps the path through common NAT open, in seconds.
 	usualKeepalive = 25
 )
 
-// everything is what goes through an upstream, if nobody says otherwise.
+// everything is the default of what goes through an upstream.
 var everything = value.Must[Networks]("0.0.0.0/0,::/0")
 
-// Interface is a WireGuard interface: a server that peers dial, or a client that dials an upstream.
+// Interface is a WireGuard interface: a server for peers, or a client of an upstream.
 type Interface struct {
 	resource.Meta
 	resource.Secrets
@@ -50,7 +50,7 @@ type Interface struct {
 
 func (i *Interface) Label() string { return i.Name.String() }
 
-// Validate complains about what the mode lacks, and about what it does not take.
+// Validate reports settings that the mode needs but lacks, and settings that it does not take.
 func (i *Interface) Validate() error {
 	var c check.List
 	checkKey(&c, "private_key", i.PrivateKey)
@@ -117,7 +117,7 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 	return c.Err()
 }
 
-// takeKey makes the key of a new interface, and the public key of one that was entered. Without either the stored one stays.
+// takeKey generates the key of a new interface, or derives the public key of an entered one. Otherwise the stored key stays.
 func (i *Interface) takeKey(was *Interface) error {
 	private, given, err := fresh("private_key", i.PrivateKey)
 	var stored secret.Text
@@ -142,7 +142,7 @@ func (i *Interface) takeKey(was *Interface) error {
 	return err
 }
 
-// freePort is the first port that no other interface has.
+// freePort returns the first port that no other interface has.
 func freePort(others []Interface) int {
 	taken := map[int]bool{}
 	for _, o := range others {
@@ -155,7 +155,7 @@ func freePort(others []Interface) int {
 	return port
 }
 
-// compare complains about what two interfaces cannot both have.
+// compare refuses what two interfaces cannot both have.
 func (i *Interface) compare(c *check.List, o *Interface) {
 	c.Unique(i.Name != o.Name, "name", "is taken by another tunnel interface")
 	c.Unique(i.ListenPort == 0 || i.ListenPort != o.ListenPort, "listen_port", "is already used by %s", o.Name)

@@ -11,17 +11,17 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew, and a step fails when the program
-// behind a link ends just then.
+// rounds limits how often a pass checks again: a step can undo others, for example when a link is recreated, and a step fails if the
+// program behind a link exits at that moment.
 const rounds = 3
 
-// Machine is what tunnels need of the machine.
+// Machine is the part of the machine that tunnels depend on.
 type Machine interface {
 	host.Network
 	host.Tunnels
 }
 
-// ReadLive asks the kernel what it has.
+// ReadLive reads the kernel's state.
 func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
 	if live.Links, err = m.Links(ctx); err != nil {
 		return live, err
@@ -36,7 +36,7 @@ func ReadLive(ctx context.Context, m Machine) (live Live, err error) {
 	return live, err
 }
 
-// look compares what the kernel has with what it shall have.
+// look compares the kernel's state with the configuration.
 func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
 	live, err := ReadLive(ctx, r.Host)
 	if err != nil {
@@ -52,8 +52,7 @@ func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
 	return plan, nil
 }
 
-// converge brings the kernel to the configuration. What cannot be does not stop the rest: it is told as an *apply.Partial at
-// the end.
+// converge brings the kernel to the configuration. A failed step does not stop the rest: it is reported in an *apply.Partial at the end.
 func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 	var problems, failed []string
 	for range rounds {
@@ -65,7 +64,7 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 			return complain(plan.Problems)
 		}
 		problems, failed = plan.Problems, nil
-		broken := map[string]bool{} // links that could not be made: what needs them need not be tried
+		broken := map[string]bool{} // links that could not be created: do not try what needs them
 		for _, s := range plan.Steps {
 			if broken[s.Link] {
 				continue
@@ -93,7 +92,7 @@ func complain(problems []string) error {
 	return &apply.Partial{Problems: problems}
 }
 
-// verify says whether the kernel has what it shall have: nothing is left to do, and nothing stands in the way.
+// verify checks that the kernel matches the configuration: no step is left, and no problem.
 func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	plan, err := r.look(ctx, c)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // The tests of this package have a network namespace of their own.
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// real is a kit on the real kernel. Links that the test leaves are removed.
+// real is a kit on the real kernel. Leftover links are removed.
 func real(t *testing.T) *kittest.Bench {
 	t.Helper()
 	b := kittest.NewReal(t)
@@ -42,7 +42,7 @@ func real(t *testing.T) *kittest.Bench {
 	return b
 }
 
-// unique is a name that no other test on this machine has: the sockets of wireguard-go meet in one folder.
+// unique returns a name that no other test on this machine has, because the sockets of wireguard-go share a folder.
 func unique(t *testing.T) string {
 	t.Helper()
 	var raw [4]byte
@@ -92,7 +92,7 @@ func TestTheKernelFollows(t *testing.T) {
 		t.Errorf("%+v", devices)
 	}
 
-	// Somebody takes things away: they come back.
+	// Someone removes things: they come back.
 	for _, harm := range [][]string{
 		{"ip", "route", "delete", "192.168.9.0/24"}, {"ip", "address", "delete", "10.8.0.1/24", "dev", name}, {"ip", "link", "set", name, "down"},
 		{"wg", "set", name, "peer", publicB, "remove"}, {"wg", "set", name, "listen-port", "5"}, {"ip", "link", "delete", name},
@@ -101,18 +101,18 @@ func TestTheKernelFollows(t *testing.T) {
 		if harm[0] == "kill" {
 			pid := strings.TrimSpace(run(t, "pgrep", "-f", "^/usr/bin/wireguard-go "+name+"$"))
 			harm[2] = pid
-			t.Cleanup(func() { _ = exec.Command("kill", "-9", pid).Run() }) // one that is stopped does not end by itself
+			t.Cleanup(func() { _ = exec.Command("kill", "-9", pid).Run() }) // a stopped one does not end by itself
 		}
 		run(t, harm...)
 		waittest.UntilNil(t, fmt.Sprintf("everything is there after %v", harm), func() error {
 			s := b.Engine.Refresh(t.Context(), apply.Tunnel, false)
-			shown := ""
+			dump := ""
 			if s.State == apply.Live { // one that hangs would not answer wg either
-				out, _ := exec.Command("wg", "show", name, "dump").Output() // it may be just about to end
-				shown = string(out)
+				out, _ := exec.Command("wg", "show", name, "dump").Output() // it may be about to end
+				dump = string(out)
 			}
-			if !strings.Contains(shown, publicB+"\t"+shared) || len(routesOf(t, b, name)) != 2 {
-				return fmt.Errorf("%+v, %q", s, shown)
+			if !strings.Contains(dump, publicB+"\t"+shared) || len(routesOf(t, b, name)) != 2 {
+				return fmt.Errorf("%+v, %q", s, dump)
 			}
 			return nil
 		})
@@ -123,7 +123,7 @@ func TestTheKernelFollows(t *testing.T) {
 	}
 }
 
-// A client that takes everything leaves the gateway its own networks, its answers and its way to the upstream.
+// A client that takes all traffic leaves the gateway its own networks, its answers and its route to the upstream.
 func TestEverythingThroughATunnel(t *testing.T) {
 	b, name, wire := real(t), unique(t), unique(t)
 	run(t, "ip", "link", "add", wire, "type", "bridge")

@@ -12,13 +12,13 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// generate makes a private key.
+// generate generates a private key.
 func generate() (Key, error) {
 	var raw [32]byte
 	if _, err := rand.Read(raw[:]); err != nil {
 		return Key{}, fmt.Errorf("making a key: %w", err)
 	}
-	// As wg genkey does: the bits that every private key of the curve has.
+	// Like wg genkey: set the bits that every private key of the curve has.
 	raw[0] &= 248
 	raw[31] = raw[31]&127 | 64
 	return keyOf(raw), nil
@@ -33,7 +33,7 @@ func public(private Key) (Key, error) {
 	return keyOf([32]byte(k.PublicKey().Bytes())), nil
 }
 
-// checkKey complains about a key that was just entered and is none, without telling it.
+// checkKey refuses an invalid new key without revealing it.
 func checkKey(c *check.List, field string, s secret.Text) {
 	plain, fresh := s.Fresh()
 	if !fresh {
@@ -44,7 +44,7 @@ func checkKey(c *check.List, field string, s secret.Text) {
 	}
 }
 
-// fresh is a key that was just entered.
+// fresh returns a newly entered key.
 func fresh(field string, s secret.Text) (k Key, ok bool, err error) {
 	plain, ok := s.Fresh()
 	if !ok {
@@ -56,7 +56,7 @@ func fresh(field string, s secret.Text) (k Key, ok bool, err error) {
 	return k, true, nil
 }
 
-// comesBack tells whether a private key is that of a row which is restored: nobody has entered it, and it is not the one that is stored.
+// comesBack reports whether a private key belongs to a row that is being restored: nobody has entered it, and it is not the stored one.
 func comesBack(key, stored secret.Text) bool {
 	_, entered := key.Fresh()
 	return key.Set() && !entered && !reflect.DeepEqual(key, stored)

@@ -11,12 +11,12 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// NewKey is what a new key pair shows of itself.
+// NewKey is the public part of a new key pair.
 type NewKey struct {
 	PublicKey Key `json:"public_key" doc:"The new public key. Every device that has the old one needs it."`
 }
 
-// NextAddress is an address for the next peer.
+// NextAddress is a free address for the next peer.
 type NextAddress struct {
 	Address Networks `json:"address" doc:"The first free address of each network of the interface, with commas between them."`
 }
@@ -47,7 +47,7 @@ func (r *Room) mountKeys() {
 		})
 }
 
-// feedNames names the first of the components that the room feeds.
+// feedNames returns the names of the first n components that the room feeds.
 func feedNames(n int) (names []string) {
 	for _, id := range feeds[:n] {
 		names = append(names, string(id))
@@ -55,7 +55,7 @@ func feedNames(n int) (names []string) {
 	return names
 }
 
-// newPair changes the private key of a row as an operator would who brings one.
+// newPair changes the private key of a row, like an operator who enters one.
 func newPair(c *httpd.Call, r *Room, kind string, id uuid.UUID) (out NewKey, err error) {
 	private, err := generate()
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// measureOver is the least time between two readings that a rate is made of, and rateAge how old the first may be. The kernel
-	// is read every ten seconds anyway, to see whether it has what it shall have.
+	// measureOver is the minimum time between two readings for a rate, and rateAge the maximum age of the first one. The kernel is read
+	// every ten seconds anyway, to check its state.
 	measureOver = time.Second
 	rateAge     = 30 * time.Second
 )
 
-// meter makes rates of the counters of peers.
+// meter derives rates from the counters of peers.
 type meter struct {
 	mu       sync.Mutex
 	was, now reading
@@ -25,7 +25,7 @@ type reading struct {
 	counters map[counted]counter
 }
 
-// counted is a peer of a link.
+// counted identifies a peer of a link.
 type counted struct {
 	link string
 	key  host.TunnelKey
@@ -33,7 +33,7 @@ type counted struct {
 
 type counter struct{ rx, tx int64 }
 
-// add notes the counters at a time.
+// add records the counters at a time.
 func (m *meter) add(at time.Time, devices []host.TunnelDevice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *meter) add(at time.Time, devices []host.TunnelDevice) {
 	m.was, m.now = m.now, reading{at, counters}
 }
 
-// rates are bytes a second between the last two readings; zero when there are none, and for a peer that began anew in between.
+// rates returns bytes per second between the last two readings; zero if there are none, and for a peer whose counters restarted.
 func (m *meter) rates(link string, key host.TunnelKey) (rx, tx float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -19,10 +20,10 @@ import (
 
 const peerTable = "tunnel_peers"
 
-// maxName is how long the name of a peer may be, in bytes.
+// maxName is the maximum length of a peer's name, in bytes.
 const maxName = 120
 
-// Peer is somebody at the other end of an interface that serves peers: a person's device, or another site.
+// Peer is at the other end of an interface that serves peers: a person's device, or another site.
 type Peer struct {
 	resource.Meta
 	resource.Secrets
@@ -39,7 +40,7 @@ type Peer struct {
 	Warnings               []string    `json:"warnings" readOnly:"true" db:"-" doc:"Warnings, as sentences."`
 	Active                 bool        `json:"active" doc:"When off, the peer is kept but cannot connect."`
 
-	// parent is its interface, while a change of the peer is under way: who comes later need not read it again.
+	// parent caches its interface during a change of the peer.
 	parent *Interface
 }
 
@@ -53,7 +54,7 @@ func (p *Peer) Validate() error {
 	return c.Err()
 }
 
-// view completes a peer before it is shown.
+// view fills in the derived fields for display.
 func (p *Peer) view() {
 	p.HasPrivateKey = p.PrivateKey.Set()
 	p.Warnings = []string{}
@@ -119,7 +120,7 @@ func (r *Room) checkPeer(ctx context.Context, tx *db.Tx, was, now *Peer) error {
 	return compareToOthers(ctx, tx, now)
 }
 
-// takeKey makes the key pair of a new peer without one, and keeps a stored private key as long as the public one is the same.
+// takeKey generates the key pair of a new peer without one, and keeps a stored private key as long as the public one is unchanged.
 func (p *Peer) takeKey(was *Peer) error {
 	private, given, err := fresh("private_key", p.PrivateKey)
 	if err != nil {
@@ -159,7 +160,7 @@ func (p *Peer) takeKey(was *Peer) error {
 	return nil
 }
 
-// compareToOthers complains about what another peer has already. WireGuard would silently take it from that one.
+// compareToOthers refuses what another peer already has. WireGuard would silently move it to this one.
 func compareToOthers(ctx context.Context, tx *db.Tx, p *Peer) error {
 	var name, link string
 	var network *string
@@ -182,7 +183,7 @@ func compareToOthers(ctx context.Context, tx *db.Tx, p *Peer) error {
 	return fault.Taken(map[string]string{"allowed_ips": fmt.Sprintf("must not contain %s, which already belongs to the peer %s of %s", *network, name, link)})
 }
 
-// nextAddress is the first free address of each network of an interface.
+// nextAddress returns the first free address of each network of an interface.
 func (r *Room) nextAddress(ctx context.Context, q db.Querier, i *Interface) (Networks, error) {
 	taken, err := takenAddresses(ctx, q, i.ID)
 	if err != nil {
@@ -203,36 +204,37 @@ func (r *Room) nextAddress(ctx context.Context, q db.Querier, i *Interface) (Net
 	return value.Parse[Networks](text)
 }
 
-// takenAddresses are the single addresses of the peers of an interface, active or not.
+// takenAddresses returns the single addresses of an interface's peers, active or not. One aggregated text is read several times faster than
+// thousands of rows.
 func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.Addr]bool, error) {
-	rows, err := q.Query(ctx, "SELECT allowed_ips FROM tunnel_peers WHERE interface_id = $1", id)
-	if err != nil {
+	var all string
+	err := q.QueryRow(ctx, "SELECT coalesce(string_agg(allowed_ips, ',') FILTER (WHERE allowed_ips <> ''), '') FROM tunnel_peers WHERE interface_id = $1", id).Scan(&all)
+	if err != nil || all == "" {
 		return nil, err
 	}
-	defer rows.Close()
-	taken := map[netip.Addr]bool{}
-	for rows.Next() {
-		var ips Networks
-		if err := rows.Scan(&ips); err != nil {
+	taken := make(map[netip.Addr]bool, strings.Count(all, ",")+1)
+	for text := range strings.SplitSeq(all, ",") {
+		n, err := netip.ParsePrefix(text)
+		if err != nil {
 			return nil, err
 		}
-		for _, n := range ips.List() {
-			if single(n) {
-				taken[n.Netip().Addr()] = true
-			}
+		if n.IsSingleIP() {
+			taken[n.Addr()] = true
 		}
 	}
-	return taken, rows.Err()
+	return taken, nil
 }
 
-// firstFree is the first address of a network, behind the gateway's own if there is one, that nobody has.
+// firstFree returns the first free address of a network, after the gateway's own if possible.
 func firstFree(own netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, bool) {
 	network := own.Masked()
 	free := func(a netip.Addr) bool {
-		// The first and the last of an IPv4 network stand for the network and for all in it; the first of an IPv6 network for
-		// its routers.
-		ends := network.Bits() < a.BitLen()-1 && (a == network.Addr() || a.Is4() && a == value.Last(network))
-		return a != own.Addr() && !taken[a] && !ends
+		// The first and the last address of an IPv4 network are reserved for the network itself and for broadcasts; the first of an IPv6
+		// network for its routers.
+		ends := func() bool {
+			return network.Bits() < a.BitLen()-1 && (a == network.Addr() || a.Is4() && a == value.Last(network))
+		}
+		return a != own.Addr() && !taken[a] && !ends()
 	}
 	for a := own.Addr().Next(); network.Contains(a); a = a.Next() {
 		if free(a) {

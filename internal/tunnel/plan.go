@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// table holds default routes that lead into a tunnel. Everything but what has the mark looks there after the main table has
-	// been asked for anything better.
+	// table holds default routes into a tunnel. All traffic without the mark uses it after the main table, which is consulted for more
+	// specific routes first.
 	table     = 51251
 	mainTable = 254
 
-	// Priorities of the routing rules, all of them before that of the main table.
+	// Priorities of the routing rules, all before that of the main table.
 	answersFirst  = 32700
 	specificFirst = 32710
 	thenTunnel    = 32720
 
-	// metric6 is what the kernel makes of no metric for IPv6.
+	// metric6 is the kernel's default metric for IPv6.
 	metric6 = 1024
 )
 
-// Live is what the kernel has.
+// Live is the kernel's state.
 type Live struct {
 	Links   []host.Link
 	Devices []host.TunnelDevice
@@ -35,30 +35,30 @@ type Live struct {
 	Rules   []host.Rule
 }
 
-// Plan is the way from what the kernel has to what it shall have.
+// Plan leads from the kernel's state to the configuration.
 type Plan struct {
-	// Steps are in order: what comes later may need what comes before.
+	// Steps are in order: later ones may need earlier ones.
 	Steps []Step
-	// Problems are sentences about what cannot be, for which there is no step.
+	// Problems are sentences about what cannot be done in a step.
 	Problems []string
 }
 
-// Step is one change.
+// Step is one change of the kernel's state.
 type Step struct {
-	// Link is which link it is about; empty for routing rules.
+	// Link is the affected link; empty for routing rules.
 	Link string
 	Text string
-	// Vital says that all other steps of the link need this one.
+	// Vital means that all other steps of the link need this one.
 	Vital bool
 	do    func(ctx context.Context, m Machine) error
 }
 
 func (s Step) Do(ctx context.Context, m Machine) error { return s.do(ctx, m) }
 
-// Dial says where a peer is to be dialled now; nowhere when the kernel knows well enough, or nobody does.
+// Dial returns the endpoint to set for a peer; zero if the kernel's is good, or none is known.
 type Dial func(t *Wanted, p *WantedPeer) netip.AddrPort
 
-// MakePlan compares. It touches only what is ours: links with our alias, addresses, routes and rules with our protocol.
+// MakePlan compares both. It only touches what is ours: links with our alias, and addresses, routes and rules with our protocol.
 func MakePlan(live Live, c Config, dial Dial) Plan {
 	p := &planner{live: live, dial: dial, links: map[string]host.Link{}, devices: map[string]*host.TunnelDevice{}, there: map[string]bool{}}
 	for _, l := range live.Links {
@@ -82,7 +82,7 @@ type planner struct {
 	dial    Dial
 	links   map[string]host.Link
 	devices map[string]*host.TunnelDevice
-	there   map[string]bool // tunnels that are there when the links are made
+	there   map[string]bool // tunnels that exist once the links are created
 }
 
 func (p *planner) step(link, text string, do func(ctx context.Context, m Machine) error) {
@@ -99,7 +99,7 @@ func (p *planner) problem(format string, args ...any) {
 
 func alias(t *Wanted) string { return host.OwnTunnel + t.ID.String() }
 
-// removeLinks removes what we made and do not want.
+// removeLinks removes links of ours that are not wanted.
 func (p *planner) removeLinks(c Config) {
 	for _, l := range p.live.Links {
 		if strings.HasPrefix(l.Alias, host.OwnTunnel) && !slices.ContainsFunc(c.Tunnels, func(t Wanted) bool { return t.Name.String() == l.Name }) {
@@ -114,7 +114,7 @@ func (p *planner) remove(name string) {
 	delete(p.devices, name)
 }
 
-// tunnel brings one link about, with its peers and addresses.
+// tunnel plans one link with its peers and addresses.
 func (p *planner) tunnel(t *Wanted) {
 	name := t.Name.String()
 	link, exists := p.links[name]
@@ -122,7 +122,7 @@ func (p *planner) tunnel(t *Wanted) {
 		return
 	}
 	if exists && p.devices[name] == nil {
-		// Whatever did its work is gone.
+		// Its program is gone.
 		p.remove(name)
 		exists = false
 	}
@@ -148,8 +148,8 @@ func (p *planner) tunnel(t *Wanted) {
 	}
 }
 
-// take makes sure that a link of that name is ours. One that somebody else made is taken over if it is the same tunnel, which is
-// what its key says, or if it is a bare one without any key.
+// take makes sure that a link with that name is ours. A foreign one is taken over if it is the same tunnel, as identified by its key, or
+// if it has no key yet.
 func (p *planner) take(t *Wanted, link host.Link) bool {
 	d := p.devices[link.Name]
 	same := d != nil && (d.Mark == 0 || d.Mark == host.DirectMark) && (d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()) || d.PublicKey == host.TunnelKey{} && len(d.Peers) == 0)
@@ -173,7 +173,7 @@ func (p *planner) take(t *Wanted, link host.Link) bool {
 	return true
 }
 
-// change is what has to change about a device, and what that is in words.
+// change returns the necessary changes of a device, and describes them.
 func (p *planner) change(t *Wanted, d *host.TunnelDevice) (c host.TunnelChange, what []string) {
 	if d.PublicKey != host.TunnelKey(t.PublicKey.Bytes()) {
 		k := host.TunnelKey(t.PrivateKey.Bytes())
@@ -214,7 +214,7 @@ func (p *planner) change(t *Wanted, d *host.TunnelDevice) (c host.TunnelChange, 
 	return c, what
 }
 
-// change is what has to change about a peer, which may not be there.
+// change returns the necessary changes of a peer, which may not exist yet.
 func (w *WantedPeer) change(has *host.TunnelPeer, endpoint netip.AddrPort) (c host.TunnelPeerChange, differs bool) {
 	c.PublicKey = host.TunnelKey(w.PublicKey.Bytes())
 	if has == nil {
@@ -235,7 +235,7 @@ func (w *WantedPeer) change(has *host.TunnelPeer, endpoint netip.AddrPort) (c ho
 	return c, differs || c.PresharedKey != nil || c.Keepalive != nil || c.AllowedIPs != nil || c.Endpoint.IsValid()
 }
 
-// samePrefixes compares two lists in any order. Neither has anything twice.
+// samePrefixes compares two lists without duplicates in any order.
 func samePrefixes(a, b []netip.Prefix) bool {
 	if len(a) != len(b) {
 		return false
@@ -248,7 +248,7 @@ func samePrefixes(a, b []netip.Prefix) bool {
 	return true
 }
 
-// addresses binds what is wanted, and unbinds what is ours and not wanted. What somebody else has bound is as good.
+// addresses adds what is missing, and removes what is ours and not wanted. Addresses added by others are accepted.
 func (p *planner) addresses(t *Wanted, link host.Link) {
 	name := t.Name.String()
 	for _, a := range t.Addresses {
@@ -265,7 +265,7 @@ func (p *planner) addresses(t *Wanted, link host.Link) {
 	}
 }
 
-// routeTo is the route of a tunnel to a network. Those to everywhere have a table of their own.
+// routeTo returns a tunnel's route to a network. Default routes are in a separate table.
 func routeTo(name string, n netip.Prefix) host.NewRoute {
 	r := host.NewRoute{Destination: n, Dev: name, Table: mainTable, Protocol: host.TunnelProtocol}
 	if n.Addr().Is6() {
@@ -277,12 +277,12 @@ func routeTo(name string, n netip.Prefix) host.NewRoute {
 	return r
 }
 
-// routed tells whether a network needs a route: those that an interface has an address in are reached already.
+// routed reports whether a network needs a route: networks in which an interface has an address are already reached.
 func routed(own []netip.Prefix, n netip.Prefix) bool {
 	return !slices.ContainsFunc(own, func(o netip.Prefix) bool { return o.Bits() <= n.Bits() && o.Contains(n.Addr()) })
 }
 
-// routeKey is what the kernel tells routes apart by.
+// routeKey is the kernel's key of a route.
 type routeKey struct {
 	table       uint32
 	destination netip.Prefix
@@ -301,7 +301,7 @@ func addition(r host.NewRoute) func(ctx context.Context, m Machine) error {
 	return func(ctx context.Context, m Machine) error { return m.AddRoute(ctx, r) }
 }
 
-// routes removes what is ours and not wanted, and then adds what is wanted.
+// routes removes what is ours and not wanted, and then adds what is missing.
 func (p *planner) routes(c Config) {
 	wanted := map[routeKey]string{}
 	var list []host.NewRoute
@@ -349,8 +349,8 @@ func (p *planner) routes(c Config) {
 	}
 }
 
-// rules lead everything into a tunnel that shall have it: all but what the main table has a better route for, what the gateway
-// answers on its other addresses, and the packets of the tunnels themselves.
+// rules lead all traffic into a tunnel that takes everything, except traffic with a better route in the main table, the gateway's answers
+// from its other addresses, and the tunnels' own packets.
 func (p *planner) rules(c Config) {
 	var wanted []host.Rule
 	for _, everywhere := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
@@ -369,7 +369,7 @@ func (p *planner) rules(c Config) {
 		wanted = append(wanted, host.Rule{Family: family, Priority: specificFirst, Table: mainTable, Specific: true},
 			host.Rule{Family: family, Priority: thenTunnel, NotMark: host.DirectMark, Table: table})
 	}
-	// What protects the gateway comes first and goes last.
+	// The rules that protect the gateway are added first and removed last.
 	for _, r := range wanted {
 		if !slices.Contains(p.live.Rules, r) {
 			p.step("", "add a routing rule for "+r.Family, func(ctx context.Context, m Machine) error { return m.AddRule(ctx, r) })
@@ -382,7 +382,7 @@ func (p *planner) rules(c Config) {
 	}
 }
 
-// ownAddresses are the addresses of the machine, but for those of tunnels.
+// ownAddresses returns the machine's addresses, except for those of tunnels.
 func (p *planner) ownAddresses(c Config, family string) (list []netip.Addr) {
 	for _, l := range p.live.Links {
 		if slices.ContainsFunc(c.Tunnels, func(t Wanted) bool { return t.Name.String() == l.Name }) {
@@ -398,7 +398,7 @@ func (p *planner) ownAddresses(c Config, family string) (list []netip.Addr) {
 	return list
 }
 
-// reason says in words what the machine means, where its own do not.
+// reason explains an error of the machine where its own words do not.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE), strings.Contains(err.Error(), "errno=-98"):

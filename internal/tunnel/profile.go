@@ -43,7 +43,7 @@ func (r *Room) mountProfile() {
 	})
 }
 
-// profileText is the configuration of the peer that a call names, and what to call the file.
+// profileText returns the configuration of the requested peer, with a file name.
 func (r *Room) profileText(c *httpd.Call) (name string, text []byte, err error) {
 	id, err := httpd.PathID(c.Request, "id")
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Room) profileText(c *httpd.Call) (name string, text []byte, err error) 
 	return fileName(p.Name.String()), text, err
 }
 
-// profile puts a peer's own configuration together.
+// profile assembles a peer's own configuration.
 func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
 	if !p.PrivateKey.Set() {
 		return Profile{}, fault.New(fault.Conflict, "The gateway does not know the private key of %s, which generated its own keys. Use the configuration on the device, or let the gateway generate a new key pair.", p.Name)
@@ -96,7 +96,7 @@ func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
 	return x, err
 }
 
-// addressesOf are the addresses that a peer has in the tunnel: single ones of the interface's own networks, or any.
+// addressesOf returns a peer's addresses in the tunnel: single ones in the interface's own networks, or else any.
 func addressesOf(p *Peer, i *Interface) []value.Prefix {
 	var inside, all []value.Prefix
 	for _, n := range p.AllowedIPs.List() {
@@ -114,7 +114,8 @@ func addressesOf(p *Peer, i *Interface) []value.Prefix {
 	return all
 }
 
-// fileName is the name of a peer as the name of a file. WireGuard's apps take it for the tunnel, and Linux takes no longer ones.
+// fileName makes a file name of a peer's name. WireGuard's apps use it as the name of the tunnel, so it is limited to Linux's length of
+// interface names.
 func fileName(name string) string {
 	keep := func(r rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", r) {

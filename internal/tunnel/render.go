@@ -9,8 +9,8 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Render writes down what the tunnels shall be, for people: a file for each. It is not what applies them, so that no key needs
-// to be in it but public ones.
+// Render writes the desired state of the tunnels for people, one file each. The files are not used to apply it, so they only need public
+// keys.
 func Render(c Config) ([]host.File, error) {
 	files := []host.File{}
 	for i := range c.Tunnels {
@@ -60,7 +60,7 @@ func networkArgs(list []netip.Prefix) []conf.Arg {
 	return args
 }
 
-// Profile is all that a peer's own configuration depends on.
+// Profile is everything that a peer's own configuration depends on.
 type Profile struct {
 	PrivateKey   Key            `json:"private_key"`
 	Addresses    []value.Prefix `json:"addresses"`
@@ -73,7 +73,7 @@ type Profile struct {
 	Keepalive    int            `json:"keepalive"`
 }
 
-// RenderProfile turns a profile into the text that WireGuard's apps read.
+// RenderProfile renders a profile for WireGuard's apps.
 func RenderProfile(p Profile) ([]byte, error) {
 	w := conf.Bare(conf.WireGuard)
 	w.Line("[Interface]")

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// lines splits a configuration of WireGuard as WireGuard does, with all values of a key as one word.
+// lines splits a WireGuard configuration like WireGuard, with all values of a key as one word.
 func lines(file []byte) (list [][]string) {
 	for line := range strings.Lines(string(file)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -28,7 +28,7 @@ func lines(file []byte) (list [][]string) {
 	return list
 }
 
-// allowed are the keys that may be written, and no other (TU-04).
+// allowed lists the only keys that may be written (TU-04).
 var allowed = []string{"[Interface]", "PrivateKey", "Address", "ListenPort", "DNS", "MTU", "[Peer]", "PublicKey", "PresharedKey", "AllowedIPs", "Endpoint", "PersistentKeepalive"}
 
 func onlyAllowedKeys(t testing.TB, file []byte) {
@@ -51,7 +51,7 @@ func TestRender(t *testing.T) {
 	}.Check(t)
 }
 
-// profile is one where every field is there.
+// profile has every field set.
 func profile() tunnel.Profile {
 	return tunnel.Profile{
 		PrivateKey: value.Must[tunnel.Key](privateA), Addresses: []value.Prefix{value.Must[value.Prefix]("10.8.0.2/32")}, DNS: []value.Addr{value.Must[value.Addr]("10.8.0.1")}, MTU: 1380,
@@ -60,7 +60,7 @@ func profile() tunnel.Profile {
 	}
 }
 
-// hostile holds a text field against hostile values: what it lets in stays one value of its key.
+// hostile tries hostile values in a text field: an accepted one stays one value of its key.
 func hostile[T any](t *testing.T, field, benign string, canonical func(*T) string, put func(p *tunnel.Profile, row *T)) {
 	t.Helper()
 	conftest.Oracle[tunnel.Profile]{
@@ -72,7 +72,7 @@ func hostile[T any](t *testing.T, field, benign string, canonical func(*T) strin
 			}
 			row := new(T)
 			given, err := wire.Decode(body, row)
-			if _, said := complaints(err)[field]; said || given == nil && err != nil && len(complaints(err)) == 0 {
+			if _, has := complaints(err)[field]; has || given == nil && err != nil && len(complaints(err)) == 0 {
 				return tunnel.Profile{}, "", err
 			}
 			p := profile()
@@ -109,7 +109,7 @@ func TestHostileResolvers(t *testing.T) {
 
 var errAbsent = errors.New("nothing is written")
 
-// complaints are the fields that an error is about.
+// complaints returns the fields of an error.
 func complaints(err error) map[string]string {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.Fields

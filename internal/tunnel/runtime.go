@@ -10,15 +10,15 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// peerStep changes one peer, whatever others there are.
+// peerStep changes one peer, independently of the others.
 type peerStep struct {
 	link     string
 	change   host.TunnelChange
-	dial     *WantedPeer // whose endpoint the kernel is to be told
+	dial     *WantedPeer // whose endpoint is to be set in the kernel
 	add, del []host.NewRoute
 }
 
-// plan finds what to do for a change of peers, from their rows alone.
+// plan returns the step for a change of peers, from their rows alone.
 func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
 	var steps []peerStep
 	for _, row := range rows {
@@ -59,7 +59,7 @@ func (r *Room) planPeer(ctx context.Context, tx *db.Tx, was, now *Peer) (*peerSt
 	s := peerStep{link: i.Name.String()}
 	before, err := r.activePeer(was)
 	if err != nil {
-		return nil, false, nil // one whose key cannot be read is left out, and the whole pass says so
+		return nil, false, nil // a peer whose key cannot be decrypted is left out, and the full pass reports it
 	}
 	after, err := r.activePeer(now)
 	if err != nil {
@@ -97,12 +97,12 @@ func (r *Room) planPeer(ctx context.Context, tx *db.Tx, was, now *Peer) (*peerSt
 			s.add = append(s.add, routeTo(s.link, n))
 		}
 	}
-	// What leads everywhere needs routing rules, which others may need, too.
+	// Default routes need routing rules, which others may need, too.
 	everywhere := func(n host.NewRoute) bool { return n.Destination.Bits() == 0 }
 	return &s, !slices.ContainsFunc(s.del, everywhere) && !slices.ContainsFunc(s.add, everywhere), nil
 }
 
-// activePeer is what the kernel shall have of a row; nothing of one that is off or not there.
+// activePeer returns the desired peer of a row; nil if the row is off or missing.
 func (r *Room) activePeer(p *Peer) (*WantedPeer, error) {
 	if p == nil || !p.Active {
 		return nil, nil
@@ -138,8 +138,8 @@ func (r *Room) do(ctx context.Context, s *peerStep) error {
 	if s.dial != nil {
 		r.dialler.mu.Lock()
 		defer r.dialler.mu.Unlock()
-		if r.dialler.told != nil {
-			r.dialler.told[peerID{s.link, s.dial.PublicKey}] = s.dial.Endpoint
+		if r.dialler.endpoints != nil {
+			r.dialler.endpoints[peerID{s.link, s.dial.PublicKey}] = s.dial.Endpoint
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Serve adds a tunnel to a draft that devices reach these networks through, with the first of them, and answers the name of its interface.
+// Serve adds a tunnel to these networks to a draft, with its first device, and returns the name of its interface.
 func (r *Room) Serve(ctx context.Context, q db.Querier, d *resource.Bundle, peer value.Line, endpoint value.Host, reach []netip.Prefix) (value.IfName, error) {
 	all, err := r.interfaces.All(ctx, q)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Room) Serve(ctx context.Context, q db.Querier, d *resource.Bundle, peer
 	return name, nil
 }
 
-// freeName is the first name of its kind that no tunnel has.
+// freeName returns the first unused name.
 func freeName(all []Interface) value.IfName {
 	for n := 0; ; n++ {
 		name := value.Must[value.IfName](fmt.Sprintf("wg%d", n))
@@ -45,7 +45,7 @@ func freeName(all []Interface) value.IfName {
 	}
 }
 
-// freeNetwork is the gateway's address in the first network that neither a tunnel nor anything behind the gateway has.
+// freeNetwork returns the gateway's address in the first network used neither by a tunnel nor behind the gateway.
 func freeNetwork(all []Interface, taken []netip.Prefix) (own netip.Prefix, ok bool) {
 	for _, i := range all {
 		for _, n := range i.AddressCIDR.Networks() {

@@ -27,7 +27,7 @@ type PeerStatus struct {
 	Error         string     `json:"error" doc:"Why WireGuard could not be asked about it; empty when it could."`
 }
 
-// Device is a WireGuard link of the machine, or one that should be there.
+// Device is a WireGuard link of the machine, or a missing one.
 type Device struct {
 	Name       string `json:"name" doc:"Name of the interface."`
 	Kind       string `json:"kind" enum:",kernel,userspace" doc:"Whether WireGuard runs in the kernel or in the program wireguard-go; empty if the interface is missing."`
@@ -56,7 +56,7 @@ func (r *Room) read(ctx context.Context) ([]host.TunnelDevice, error) {
 	return devices, err
 }
 
-// status is what WireGuard knows about the peers of active interfaces. A key that several of them have is shown where it was last
+// status returns what WireGuard knows about the peers of active interfaces. A key that several of them have is listed where it was last
 // heard from.
 func (r *Room) status(ctx context.Context) (map[string]PeerStatus, error) {
 	interfaces, err := r.interfaces.All(ctx, r.DB)
@@ -87,7 +87,7 @@ func (r *Room) status(ctx context.Context) (map[string]PeerStatus, error) {
 	return peers, nil
 }
 
-// unknown is the status of the peers of active interfaces when WireGuard does not answer: what is stored, and why there is no more.
+// unknown returns the status of the peers of active interfaces if WireGuard does not answer: the stored data, and the reason.
 func (r *Room) unknown(ctx context.Context, interfaces []Interface, cause error) (map[string]PeerStatus, error) {
 	stored, err := r.peers.All(ctx, r.DB)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Room) unknown(ctx context.Context, interfaces []Interface, cause error)
 	return peers, nil
 }
 
-// noAnswer says that WireGuard could not be asked, and why.
+// noAnswer explains why WireGuard could not be asked.
 func noAnswer(ctx context.Context, cause error) string { return httpd.Problem(ctx, "WireGuard", cause) }
 
 func (r *Room) peerStatus(link string, p *host.TunnelPeer) PeerStatus {
@@ -134,7 +134,7 @@ func (r *Room) peerStatus(link string, p *host.TunnelPeer) PeerStatus {
 	return s
 }
 
-// devices are the WireGuard links of the machine, and the active interfaces that have none.
+// devices returns the machine's WireGuard links, and the active interfaces without one.
 func (r *Room) devices(ctx context.Context) ([]Device, error) {
 	interfaces, err := r.interfaces.All(ctx, r.DB)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 	return list, nil
 }
 
-// missing says why there is no WireGuard link of a name.
+// missing explains why there is no WireGuard link with a name.
 func missing(name string, links []host.Link) string {
 	if slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == name }) {
 		return "the machine has another interface with this name: remove that, or choose another name"
@@ -203,7 +203,7 @@ type Caller struct {
 	Rx, Tx        int64 // bytes from it and to it
 }
 
-// Callers are the active peers that were heard from.
+// Callers returns the active peers that have been heard from.
 func (r *Room) Callers(ctx context.Context) ([]Caller, error) {
 	servers, err := r.servers(ctx, r.DB)
 	if err != nil || len(servers) == 0 {

@@ -1,5 +1,4 @@
-// Package tunnel owns the VPN: WireGuard interfaces, the peers that they serve or the upstream that they dial, and the part of
-// the kernel's network that follows them.
+// Package tunnel manages the VPN: WireGuard interfaces with their peers or upstream, and their part of the kernel's network.
 package tunnel
 
 import (
@@ -22,7 +21,7 @@ import (
 // feeds: interfaces also decide what the packet filter opens and forwards; peers do not.
 var feeds = []apply.ID{apply.Tunnel, apply.PacketFilter}
 
-// Room is the VPN.
+// Room manages the tunnels.
 type Room struct {
 	*kit.Kit
 	deps       Deps
@@ -32,13 +31,13 @@ type Room struct {
 	meter      meter
 }
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// FQDN is the name of the gateway, which peers dial where an interface names no other; it may be empty.
+	// FQDN returns the name of the gateway, which peers dial by default; it may be empty.
 	FQDN func() string
-	// Resolve finds the addresses of a name.
+	// Resolve returns the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Serves tells whether this node dials the upstreams of clients, and not another one of its cluster. It may be nil.
+	// Serves reports whether this node of the cluster dials the upstreams of clients, instead of another one. It may be nil.
 	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
@@ -48,9 +47,9 @@ func New(k *kit.Kit, d Deps) *Room {
 	r.interfaces, r.peers = r.interfaceKind(), r.peerKind()
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.Tunnel, Load: r.load, Render: Render, Apply: r.converge, Verify: r.verify, Volatile: true,
-		// There is no checker: what could be refused is refused by the types, and at the rows.
+		// There is no checker: the types and the rows refuse what must be refused.
 		Check: func(context.Context, []host.File) error { return nil },
-		// The full way touches only what differs, too, but it reads everything.
+		// A full pass also touches only what differs, but it reads everything.
 		Runtime:  &apply.Runtime[Config]{Can: func(Config, Config) bool { return false }, Plan: r.plan},
 		Openings: Config.openings,
 	})
@@ -67,7 +66,7 @@ func (r *Room) Mount() {
 	r.mountImpact()
 }
 
-// Tunnels are the active interfaces that serve peers.
+// Tunnels returns the active interfaces that serve peers.
 func (r *Room) Tunnels(ctx context.Context, q db.Querier) ([]policy.Tunnel, error) {
 	servers, err := r.servers(ctx, q)
 	list := []policy.Tunnel{}
@@ -77,7 +76,7 @@ func (r *Room) Tunnels(ctx context.Context, q db.Querier) ([]policy.Tunnel, erro
 	return list, err
 }
 
-// Openings asks for the port of each active interface that serves peers.
+// Openings requests the port of each active interface that serves peers.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	servers, err := r.servers(ctx, q)
 	list := []policy.Opening{}
@@ -100,7 +99,7 @@ func opening(port int) policy.Opening {
 	return policy.Opening{Service: "tunnel", Proto: policy.UDP, Port: port}
 }
 
-// Defaults are the active clients whose upstream has everything of a family.
+// Defaults returns the active clients whose upstream takes all traffic of a family.
 func (r *Room) Defaults(ctx context.Context, q db.Querier) (links []value.IfName, err error) {
 	all, err := r.interfaces.All(ctx, q)
 	for _, i := range all {
@@ -111,7 +110,7 @@ func (r *Room) Defaults(ctx context.Context, q db.Querier) (links []value.IfName
 	return links, err
 }
 
-// Addresses are those of the gateway in its active tunnels.
+// Addresses returns the gateway's addresses in its active tunnels.
 func (r *Room) Addresses(ctx context.Context, q db.Querier) (list []netip.Addr, err error) {
 	all, err := r.interfaces.All(ctx, q)
 	for _, i := range all {
@@ -125,13 +124,13 @@ func (r *Room) Addresses(ctx context.Context, q db.Querier) (list []netip.Addr, 
 	return list, err
 }
 
-// CountPeers tells how many peers there are, active or not.
+// CountPeers returns the number of peers, active or not.
 func (r *Room) CountPeers(ctx context.Context, q db.Querier) (n int, err error) {
 	err = q.QueryRow(ctx, "SELECT count(*) FROM tunnel_peers").Scan(&n)
 	return n, err
 }
 
-// Carrier is who has an address at the other end of an active tunnel: of several, the one with the smallest network.
+// Carrier returns who has an address at the other end of an active tunnel: of several, the one with the smallest network.
 func (r *Room) Carrier(ctx context.Context, q db.Querier, a netip.Addr) (c policy.Carrier, err error) {
 	err = q.QueryRow(ctx, `
 		WITH ends AS (
@@ -149,7 +148,8 @@ func (r *Room) Carrier(ctx context.Context, q db.Querier, a netip.Addr) (c polic
 	return c, err
 }
 
-// elsewhere tells which tunnels another node of the cluster has: all nodes have the key of a client, and an upstream knows one of them by it.
+// elsewhere reports which tunnels are on another node of the cluster: all nodes have the key of a client, but its upstream can only know
+// one of them by it.
 func (r *Room) elsewhere(ctx context.Context, q db.Querier) (func(*Interface) bool, error) {
 	serves := true
 	if r.deps.Serves != nil {
@@ -171,5 +171,5 @@ func (r *Room) servers(ctx context.Context, q db.Querier) (servers []Interface, 
 	return servers, err
 }
 
-// single tells whether a network is one address.
+// single reports whether a network is one address.
 func single(p value.Prefix) bool { return p.Netip().IsSingleIP() }

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// Some keys that nobody uses.
+// Some unused keys.
 const (
 	privateA = "iC4kEzFsqWrpHFF5JVzfl5A2OFZ+fh4sVoCmhGXJbVI="
 	publicA  = "A+6A+hWZpRm2LHfm6DaNVh1Fq0eJf1XOIvcJAkxA534="
@@ -53,14 +53,14 @@ func bench(t *testing.T) (*kittest.Bench, *tunnel.Room) {
 	return b, room
 }
 
-// post makes a row and answers it.
+// post creates a row and returns it.
 func post[T any](t testing.TB, b *kittest.Bench, path, body string) (row T) {
 	t.Helper()
 	b.Do(t, "admin", http.MethodPost, path, body).Want(t, 201).Into(t, &row)
 	return row
 }
 
-// serverOf makes an interface that serves peers.
+// serverOf creates an interface that serves peers.
 func serverOf(t testing.TB, b *kittest.Bench, name, address string) tunnel.Interface {
 	t.Helper()
 	return post[tunnel.Interface](t, b, "/tunnel/interfaces", fmt.Sprintf(`{"name":%q,"address_cidr":%q}`, name, address))
@@ -126,16 +126,16 @@ func TestTU01(t *testing.T) {
 	}
 	s := serverOf(t, b, "wg1", "10.8.0.1/24")
 	p := b.Do(t, "admin", http.MethodPost, peersOf(s), fmt.Sprintf(`{"name":"laptop","preshared_key":%q}`, shared)).Want(t, 201)
-	var told bytes.Buffer
-	told.Write(a.Body)
-	told.Write(p.Body)
+	var output bytes.Buffer
+	output.Write(a.Body)
+	output.Write(p.Body)
 	for _, path := range []string{"/tunnel/interfaces", "/tunnel/interfaces/" + i.ID.String(), "/peers", peersOf(s)} {
-		told.Write(b.Get(t, path).Want(t, 200).Body)
+		output.Write(b.Get(t, path).Want(t, 200).Body)
 	}
-	told.WriteString(b.Logs.String())
+	output.WriteString(b.Logs.String())
 	for _, secret := range []string{privateA, shared} {
-		if strings.Contains(told.String(), secret) {
-			t.Fatalf("a key is told: %s", told.String())
+		if strings.Contains(output.String(), secret) {
+			t.Fatalf("a key is exposed: %s", output.String())
 		}
 	}
 	if !bytes.Contains(p.Body, []byte(`"preshared_key_configured":true`)) {
@@ -195,7 +195,7 @@ func TestInterfaceKeyPair(t *testing.T) {
 	if pair.PublicKey == i.PublicKey || now.PublicKey != pair.PublicKey {
 		t.Fatalf("%s then %s, and %s is stored", i.PublicKey, pair.PublicKey, now.PublicKey)
 	}
-	// What does not name the key leaves it alone, an empty text too.
+	// A request without a new key keeps the old one; an empty text counts as no key.
 	for _, body := range []string{`{"mtu":1400}`, `{"private_key":""}`, `{"private_key":"***SET***"}`} {
 		b.Do(t, "admin", http.MethodPut, path, body).Want(t, 200).Into(t, &now)
 		if now.PublicKey != pair.PublicKey {
@@ -264,7 +264,7 @@ func TestTU03(t *testing.T) {
 	}
 }
 
-// TU-04 and TU-06, and all that an interface or a peer cannot be.
+// TU-04 and TU-06, and everything that an interface or a peer cannot be.
 func TestRefusedInterfaces(t *testing.T) {
 	b, _ := bench(t)
 	serverOf(t, b, "wg0", "10.8.0.1/24")
@@ -385,7 +385,7 @@ func TestRefusedPeers(t *testing.T) {
 		t.Fatalf("%d rows after refused bodies", n)
 	}
 
-	// The key may be a peer of another interface, and one that is off claims nothing, until it is on again.
+	// The key may be a peer of another interface, and a peer that is off claims nothing until it is on again.
 	post[tunnel.Peer](t, b, peersOf(other), fmt.Sprintf(`{"name":"the same","public_key":%q}`, publicB))
 	b.Do(t, "admin", http.MethodPut, at(first), `{"active":false}`).Want(t, 200)
 	heir := post[tunnel.Peer](t, b, peersOf(i), `{"name":"heir","allowed_ips":"10.8.0.2/32"}`)
@@ -407,7 +407,7 @@ func TestOnlyOneTunnelTakesEverything(t *testing.T) {
 	b.Do(t, "admin", http.MethodPut, "/tunnel/interfaces/"+spare.ID.String(), `{"active":true}`).WantField(t, "upstream_allowed_ips")
 }
 
-// decodeQR reads a code as a camera would.
+// decodeQR decodes a code like a camera.
 func decodeQR(t testing.TB, picture image.Image) string {
 	t.Helper()
 	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
@@ -472,7 +472,7 @@ func TestCarrierIsWhoHasAnAddress(t *testing.T) {
 	}
 }
 
-// A row that is restored has the keys that it had: those on the other side know them.
+// A restored row has its old keys, because the other side knows them.
 func TestKeysComeBackWithTheirRows(t *testing.T) {
 	b, _ := bench(t)
 	i := post[tunnel.Interface](t, b, "/tunnel/interfaces", `{"name":"wg0","address_cidr":"10.8.0.1/24","endpoint_host":"vpn.example.net"}`)

@@ -13,10 +13,10 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// maxItems is how many items a list in one text may have.
+// maxItems is the maximum number of items in a list.
 const maxItems = 256
 
-// items splits a text at its commas, and writes each item in its canonical form, once.
+// items splits a text at commas, and returns the distinct items in canonical form.
 func items(text string, parse func(item string) (string, error)) (string, error) {
 	var list []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -34,7 +34,7 @@ func items(text string, parse func(item string) (string, error)) (string, error)
 	return strings.Join(list, ","), nil
 }
 
-// split is the list of a text that items made.
+// split returns the list of a text made by items.
 func split(text string) []string {
 	if text == "" {
 		return nil
@@ -42,7 +42,7 @@ func split(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// Key is a key of WireGuard: 32 bytes in base64.
+// Key is a WireGuard key: 32 bytes in base64.
 type Key struct{ value.Text[key] }
 
 type key struct{}
@@ -57,14 +57,14 @@ func (key) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// Bytes is the key itself; the absent key is all zeros.
+// Bytes returns the key itself; the absent key is all zeros.
 func (k Key) Bytes() (raw [32]byte) {
 	b, _ := base64.StdEncoding.DecodeString(k.String())
 	copy(raw[:], b)
 	return raw
 }
 
-// keyOf is the key of some bytes; all zeros are the absent key.
+// keyOf encodes a key; all zeros become the absent key.
 func keyOf(raw [32]byte) Key {
 	if raw == [32]byte{} {
 		return Key{}
@@ -178,7 +178,7 @@ func (r Resolvers) List() []value.Addr {
 	return list
 }
 
-// Endpoint is where somebody is dialled: a host and a port.
+// Endpoint is a host and port to dial.
 type Endpoint struct{ value.Text[endpoint] }
 
 type endpoint struct{}
@@ -208,7 +208,7 @@ func (e Endpoint) parts() (host string, port uint16) {
 	return host, uint16(n)
 }
 
-// at is the endpoint of a host, if it can be dialled.
+// at returns the endpoint of a host, if it is valid.
 func at(host value.Host, port int) Endpoint {
 	endpoint, _ := value.Parse[Endpoint](net.JoinHostPort(host.String(), strconv.Itoa(port)))
 	return endpoint

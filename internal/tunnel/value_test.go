@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// Rows are not parsed again when they are read. Items of another form than is asked for now are left out.
+// Rows are not validated again when they are read. Items that are no longer valid are left out.
 func TestItemsOfAnotherFormAreLeftOut(t *testing.T) {
 	stored := func(into interface{ ScanText(pgtype.Text) error }, text string) {
 		if err := into.ScanText(pgtype.Text{String: text, Valid: true}); err != nil {

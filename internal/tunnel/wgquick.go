@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// foreign is a configuration file of WireGuard's own tools, as far as the gateway takes it over.
+// foreign is a configuration file of WireGuard's own tools, as far as the gateway imports it.
 type foreign struct {
 	mode       string
 	privateKey Key
@@ -33,22 +33,22 @@ type foreignPeer struct {
 	keepalive    int
 }
 
-// section is a part of such a file. Keys are in lower case, as WireGuard does not tell them apart.
+// section is a section of such a file. Keys are in lower case, because WireGuard ignores their case.
 type section struct {
 	name     string
-	comment  string // what stands before it or at its top, often the name of a peer
+	comment  string // the comment before it or at its top, often the name of a peer
 	line     int
 	values   map[string][]string
-	repeated string // a key that may be there once and is there twice
+	repeated string // a repeated key that may occur only once
 }
 
-// lists are the keys that may be there more than once.
+// lists are the keys that may be repeated.
 var lists = []string{"address", "dns", "allowedips", "preup", "postup", "predown", "postdown"}
 
-// hooks are commands for a shell. They are never run, and never kept.
+// hooks are shell commands. They are never run, and never stored.
 var hooks = []struct{ key, name string }{{"preup", "PreUp"}, {"postup", "PostUp"}, {"predown", "PreDown"}, {"postdown", "PostDown"}}
 
-// readForeign reads such a file. Its errors tell no values, for these may be keys.
+// readForeign parses such a file. Its errors contain no values, which might be keys.
 func readForeign(content []byte) (*foreign, error) {
 	sections, err := readSections(string(content))
 	if err != nil {
@@ -119,14 +119,14 @@ func readSections(text string) (list []*section, err error) {
 	return list, nil
 }
 
-// take removes a key from a section and answers its values as one list.
+// take removes a key from a section and returns its values as one list.
 func (s *section) take(key string) string {
 	v := strings.Join(s.values[key], ",")
 	delete(s.values, key)
 	return v
 }
 
-// parsed reads a value that may be absent. The error names the key alone.
+// parsed parses an optional value. The error names only the key.
 func parsed[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -143,7 +143,7 @@ func parsed[T any, P interface {
 	return v, nil
 }
 
-// number reads a number that may be absent; off is 0.
+// number parses an optional number; off is 0.
 func (s *section) number(key string, least, most int) (int, error) {
 	text := s.take(key)
 	if text == "" || strings.EqualFold(text, "off") {
@@ -199,7 +199,7 @@ func (f *foreign) readInterface(s *section) (err error) {
 	return s.rest()
 }
 
-// rest complains about keys that nobody knows.
+// rest refuses unknown keys.
 func (s *section) rest() error {
 	if len(s.values) > 0 {
 		return errors.New("it has an unknown key")
@@ -207,7 +207,7 @@ func (s *section) rest() error {
 	return nil
 }
 
-// readAddresses takes an address without a length for that address alone, as wg-quick does.
+// readAddresses treats an address without a length as a single address, like wg-quick.
 func readAddresses(text string) (Addresses, error) {
 	if text == "" {
 		return Addresses{}, errors.New("it has no Address")
@@ -227,7 +227,7 @@ func readAddresses(text string) (Addresses, error) {
 	return a, nil
 }
 
-// readDNS takes addresses; wg-quick also has search domains there.
+// readDNS keeps the addresses; wg-quick also allows search domains there.
 func (f *foreign) readDNS(text string) {
 	var list []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -264,10 +264,10 @@ func (f *foreign) readPeer(s *section) (err error) {
 	return s.rest()
 }
 
-// keyLike is what might be a key: people write private keys into comments.
+// keyLike matches what might be a key, because people write private keys into comments.
 var keyLike = regexp.MustCompile(`[A-Za-z0-9+/]{42,}=?`)
 
-// peerName is the name of a peer that a comment may hold.
+// peerName extracts the name of a peer from a comment.
 func peerName(comment string) string {
 	for _, prefix := range []string{"Name", "Client", "Peer", "friendly_name"} {
 		if rest, ok := strings.CutPrefix(comment, prefix); ok {
@@ -282,7 +282,7 @@ func peerName(comment string) string {
 	return comment
 }
 
-// settle decides what the file becomes: who has one peer to dial and no port of its own is a client.
+// settle decides what the file becomes: with a single peer to dial and no port of its own it is a client.
 func (f *foreign) settle() {
 	f.mode = server
 	if len(f.peers) == 1 && f.listenPort == 0 && !f.peers[0].endpoint.IsZero() {

@@ -1,6 +1,6 @@
-// Package upgrade owns which versions of the gateway and of its daemons there are, and the upgrade of the gateway.
+// Package upgrade reports the versions of the gateway and of its daemons, and upgrades the gateway.
 //
-// It only asks for an upgrade and tells how it goes: gateway-upgrade does it, beside the service that is replaced.
+// It only requests an upgrade and reports its progress: gateway-upgrade does it, separately from the service that is replaced.
 package upgrade
 
 import (
@@ -22,22 +22,22 @@ import (
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 
-// Room is the upgrade.
+// Room manages upgrades.
 type Room struct {
 	*kit.Kit
 	deps Deps
 }
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// Clustered tells whether there are other nodes: those are updated before the primary is.
+	// Clustered reports whether there are other nodes, which are updated before the primary.
 	Clustered func(ctx context.Context) (bool, error)
 }
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room { return &Room{k, d} }
 
-// Versions are those of the gateway and of its daemons.
+// Versions lists the versions of the gateway and of its daemons.
 type Versions struct {
 	Packages    []Package  `json:"packages" doc:"The gateway first, then its daemons."`
 	Packaged    bool       `json:"packaged" doc:"Whether the gateway was installed from a package, so that it can upgrade itself."`
@@ -47,7 +47,7 @@ type Versions struct {
 	Error       string     `json:"error" doc:"Why the versions are missing; empty otherwise."`
 }
 
-// Package is one package.
+// Package is a package with its versions.
 type Package struct {
 	Name       string   `json:"name" doc:"Name of the package."`
 	Installed  string   `json:"installed" doc:"Installed version; empty if it is not installed. For a gateway that was not installed from a package, the running version."`
@@ -57,7 +57,7 @@ type Package struct {
 	Security   bool     `json:"security" doc:"Whether a newer version is a security update."`
 }
 
-// Upgrade is the running upgrade of the gateway, or the last one.
+// Upgrade is the running or the last upgrade.
 type Upgrade struct {
 	job.View
 	State string `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous version was installed again, with its data. stuck: installing the previous version failed as well."`
@@ -72,12 +72,12 @@ type Step struct {
 	job.StepView
 }
 
-// Wish is the version that is asked for.
+// Wish is the requested version.
 type Wish struct {
 	Version string `json:"version" doc:"Version to install; it must be newer than the installed one. By default the available one."`
 }
 
-// Mount adds the room's routes. They answer without the database, too.
+// Mount adds the room's routes. They also answer without the database.
 func (r *Room) Mount() {
 	const tag httpd.Tag = "system"
 	httpd.Handle(r.Router, http.MethodGet, "/system/package-versions", httpd.Read.Offline(), tag.Doc("system.package-versions", "Installed and available versions of the gateway and of its daemons"),
@@ -116,10 +116,10 @@ func (r *Room) versions(ctx context.Context, reader actor.Actor) Versions {
 	return v
 }
 
-// errNotPackaged refuses what takes a package.
+// errNotPackaged refuses what needs a package.
 var errNotPackaged = fault.New(fault.NotSupported, "This gateway was not installed from a package, so it cannot upgrade itself.")
 
-// refused says in the caller's terms why the machine has refused.
+// refused explains to the caller why the machine refused.
 func refused(err error) error {
 	if errors.Is(err, host.ErrNotInstalled) {
 		return errNotPackaged
@@ -133,7 +133,7 @@ func (r *Room) refresh(c *httpd.Call, _ struct{}) (Versions, error) {
 		return Versions{}, err
 	}
 	v := r.versions(c, c.Actor)
-	v.Refreshing = true // the job may not have written it down yet
+	v.Refreshing = true // the job may not have recorded it yet
 	return v, nil
 }
 
@@ -142,7 +142,7 @@ func (r *Room) begin(c *httpd.Call, in struct{ Body *Wish }) (Upgrade, error) {
 	if in.Body != nil {
 		version = in.Body.Version
 	}
-	// Without a database that is not known, and an upgrade may be what helps.
+	// Without a database this is unknown, and an upgrade may be what helps.
 	if clustered, err := r.deps.Clustered(c); err == nil && clustered {
 		return Upgrade{}, fault.New(fault.Conflict, "This gateway is a node of a cluster. Start a rolling update on the primary: it updates the standbys first.")
 	}
@@ -152,7 +152,7 @@ func (r *Room) begin(c *httpd.Call, in struct{ Body *Wish }) (Upgrade, error) {
 	return r.last(c.Actor)
 }
 
-// Begin has the gateway replaced by a version that is newer, or by the available one, and does not wait for it.
+// Begin starts an upgrade to a newer version, or to the available one, and does not wait for it.
 func (r *Room) Begin(ctx context.Context, version string) error {
 	known, err := host.Ask(ctx, r.Host.PackageVersions)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *Room) Begin(ctx context.Context, version string) error {
 	})
 }
 
-// wanted says which versions can be asked for.
+// wanted says which versions can be requested.
 func wanted(own host.PackageVersion) string {
 	if len(own.Newer) == 0 {
 		return fmt.Sprintf("must be newer than the installed version %s, and apt offers no newer one. Refresh the package lists first", own.Installed)
@@ -184,7 +184,7 @@ func wanted(own host.PackageVersion) string {
 	return fmt.Sprintf("must be newer than the installed version %s and available from apt: %s", own.Installed, strings.Join(own.Newer, ", "))
 }
 
-// last is the running upgrade or the last one, as the reader may see it: the words of programs are for administrators.
+// last returns the running or the last upgrade, as the reader may see it: the output of programs is for administrators.
 func (r *Room) last(reader actor.Actor) (Upgrade, error) {
 	last, err := runner.Job.Last(r.Host)
 	if errors.Is(err, fs.ErrNotExist) {

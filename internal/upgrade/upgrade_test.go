@@ -62,7 +62,7 @@ func TestPackageVersions(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 503)
 }
 
-// An apt that hangs does not keep callers waiting.
+// An apt that hangs blocks no callers.
 func TestAptThatHangs(t *testing.T) {
 	b := bench(t)
 	b.Machine.Hang(true)
@@ -123,10 +123,10 @@ func TestNothingToUpgradeTo(t *testing.T) {
 	b.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: "gateway", Installed: "1.2.0", Available: "1.2.0"}}}, nil)
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", `{"version":"1.3.0"}`).WantField(t, "version")
-	// apt would rather keep an older one, by the operator's will: that is no upgrade.
+	// apt prefers an older version, as configured by the operator: that is not an upgrade.
 	b.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: "gateway", Installed: "1.2.0", Available: "1.1.0", Newer: []string{"1.3.0"}}}}, nil)
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 409)
-	// A gateway that is no package runs what it runs.
+	// A gateway that was not installed from a package has only its running version.
 	b.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: "gateway", Available: "1.3.0"}}}, nil)
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 501)
 	var v upgrade.Versions
@@ -136,7 +136,7 @@ func TestNothingToUpgradeTo(t *testing.T) {
 	}
 }
 
-// How the last one went is told, the words of programs to administrators alone.
+// The result of the last upgrade is reported, the output of programs only to administrators.
 func TestLastUpgrade(t *testing.T) {
 	b := bench(t)
 	for state, want := range map[job.State]string{

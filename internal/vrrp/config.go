@@ -13,35 +13,35 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that keepalived's file depends on.
+// Config is everything that keepalived's file depends on.
 type Config struct {
-	// Clustered says that there are other nodes.
+	// Clustered means that there are other nodes.
 	Clustered bool `json:"clustered"`
 	RouterID  int  `json:"router_id"`
-	// Priority is that of this node while nothing is wrong with it.
+	// Priority is this node's priority while it is healthy.
 	Priority int `json:"priority"`
 	// Link is where the nodes hear each other, by these addresses. It is absent if no link has the node's own.
 	Link   value.IfName `json:"link"`
 	Own    value.Addr   `json:"own"`
 	Others []value.Addr `json:"others"`
 	VIPs   []VIP        `json:"vips"`
-	// Problems are sentences about what is wanted and cannot be.
+	// Problems are sentences about what is wanted but impossible.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// VIP is a virtual address and the link that it is on.
+// VIP is a virtual address and its link.
 type VIP struct {
 	Link    value.IfName `json:"link"`
 	Address netip.Prefix `json:"address"`
 }
 
-// on tells whether virtual addresses are wanted, and moved by keepalived.
+// on reports whether there are virtual addresses for keepalived to move.
 func (c Config) on() bool { return c.Clustered && len(c.VIPs)+len(c.Problems) > 0 }
 
-// able tells whether there is anything that keepalived can do.
+// able reports whether there is anything that keepalived can do.
 func (c Config) able() bool { return len(c.VIPs) > 0 && len(c.Others) > 0 && !c.Link.IsZero() }
 
-// What keepalived runs, as whom, and where it says what it becomes.
+// What keepalived runs, as which user, and where it reports its state.
 const (
 	probe      = keepalived.Probe
 	probeUser  = keepalived.ProbeUser
@@ -49,7 +49,7 @@ const (
 	states     = keepalived.States
 )
 
-// The priorities: a node with a problem is behind one that is being emptied, and that behind all others.
+// The priorities: a node with a problem is behind one that is drained, and that behind all others.
 const (
 	failing = 1
 	drained = 2
@@ -94,7 +94,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return c, nil
 }
 
-// wanted is the priority of a node: the highest of its virtual addresses, because they all move together.
+// wanted returns the priority of a node: the highest of its virtual addresses, because they all move together.
 func wanted(declared []Interface) int {
 	most := 0
 	for _, i := range declared {
@@ -110,7 +110,7 @@ func wanted(declared []Interface) int {
 	return min(max(most, lowest), highest)
 }
 
-// reach finds the link by which the nodes reach each other.
+// reach determines the link by which the nodes reach each other.
 func (c *Config) reach(links []host.Link, own netip.Addr, others []netip.Addr) {
 	at := slices.IndexFunc(links, func(l host.Link) bool {
 		return slices.ContainsFunc(l.Addrs, func(a host.LinkAddr) bool { return a.Prefix().Addr() == own })
@@ -135,10 +135,10 @@ func (c *Config) reach(links []host.Link, own netip.Addr, others []netip.Addr) {
 	slices.SortFunc(c.Others, func(a, b value.Addr) int { return a.Netip().Compare(b.Netip()) })
 }
 
-// add adds a virtual address, if its link is there.
+// add adds a virtual address, if its link exists.
 func (c *Config) add(links []host.Link, v VIP) {
 	switch {
-	case v.Link.String() == "include": // which keepalived takes for something else
+	case v.Link.String() == "include": // which keepalived parses as something else
 		c.Problems = append(c.Problems, fmt.Sprintf("%s cannot be on an interface with the name %s", v.Address.Addr(), v.Link))
 	case !slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == v.Link.String() }):
 		c.Problems = append(c.Problems, fmt.Sprintf("%s cannot be on %s: this interface does not exist", v.Address.Addr(), v.Link))
@@ -147,7 +147,7 @@ func (c *Config) add(links []host.Link, v VIP) {
 	}
 }
 
-// within is a virtual address in the network that its link has for it, or alone.
+// within returns a virtual address with the length of its link's matching network, or as a single address.
 func within(links []host.Link, link value.IfName, ip netip.Addr) netip.Prefix {
 	found := netip.PrefixFrom(ip, ip.BitLen())
 	longest := 0

@@ -13,7 +13,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
-// check asks keepalived whether it takes the staged file. It says what it does not like, and takes something else in its place.
+// check asks keepalived whether it accepts the staged file. A warning counts as a refusal, because keepalived then uses something else
+// instead.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	out, err := r.Host.Run(ctx, keepalived.Check, host.Input{Staged: files})
 	if err == nil && out.Stderr != "" {
@@ -22,7 +23,7 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 	return err
 }
 
-// apply makes keepalived read its file. A reload takes no address away that stays.
+// apply makes keepalived read its file. A reload removes no address that stays.
 func (r *Room) apply(ctx context.Context, c Config, _ []host.File) error {
 	if !c.able() {
 		return errors.Join(r.Host.Stop(ctx, unit), &apply.Partial{Problems: c.Problems})
@@ -42,12 +43,12 @@ func (r *Room) apply(ctx context.Context, c Config, _ []host.File) error {
 }
 
 const (
-	// settlesWithin is how long keepalived may take until the addresses are as it says.
+	// settlesWithin is how long keepalived may take until the addresses match its state.
 	settlesWithin = 5 * time.Second
 	lookEvery     = 50 * time.Millisecond
 )
 
-// verify says whether keepalived runs, and the addresses are on this node exactly if it is the master.
+// verify checks that keepalived runs, and that the addresses are on this node exactly if it is the master.
 func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	if !c.able() {
 		return &apply.Partial{Problems: c.Problems}
@@ -78,19 +79,19 @@ func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	return nil
 }
 
-// has tells whether a link has an address.
+// has reports whether a link has an address.
 func has(links []host.Link, link string, a netip.Prefix) bool {
 	return slices.ContainsFunc(links, func(l host.Link) bool {
 		return l.Name == link && slices.ContainsFunc(l.Addrs, func(x host.LinkAddr) bool { return x.Prefix() == a })
 	})
 }
 
-// master tells whether keepalived has the addresses on this node, by the mark that it sets with them.
+// master reports whether keepalived has the addresses on this node, by the mark that it sets with them.
 func master(links []host.Link) bool {
 	return has(links, "lo", netip.MustParsePrefix(mark4)) || has(links, "lo", netip.MustParsePrefix(mark6))
 }
 
-// compare looks at the addresses of the kernel.
+// compare checks the addresses in the kernel.
 func (r *Room) compare(ctx context.Context, c Config) error {
 	before := r.now()
 	links, err := r.Host.Links(ctx)
@@ -106,7 +107,7 @@ func (r *Room) compare(ctx context.Context, c Config) error {
 			return fmt.Errorf("%s is not on %s, although this node has the virtual addresses", v.Address.Addr(), v.Link)
 		}
 	}
-	if r.now() == before { // or it has said something since
+	if r.now() == before { // or it has reported something in the meantime
 		r.seen(master)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (s supervisor) Watch(ctx context.Context, _ func(host.Unit)) error {
 	return nil
 }
 
-// pair is two nodes: a whole room, and a keepalived with the configuration that the room of that node would give it.
+// pair is two nodes: a complete room, and a keepalived with the configuration that the other node's room would give it.
 type pair struct {
 	*house
 	net         *vrrptest.Network
@@ -112,7 +112,7 @@ func (p *pair) on(t *testing.T, node *vrrptest.Node) {
 	}
 }
 
-// is waits until the room knows what its node is.
+// is waits until the room knows its node's state.
 func (p *pair) is(t *testing.T, state keepalived.State) {
 	t.Helper()
 	waittest.UntilNil(t, fmt.Sprintf("the room knows that its node is %s", state), func() error {
@@ -123,7 +123,7 @@ func (p *pair) is(t *testing.T, state keepalived.State) {
 	})
 }
 
-// rests makes sure that nothing moves for a while: longer than a node waits before it takes what it should not have.
+// rests checks that nothing moves for a while: longer than a node waits before it takes the addresses wrongly.
 func (p *pair) rests(t *testing.T, node *vrrptest.Node) {
 	t.Helper()
 	p.on(t, node)
@@ -136,7 +136,8 @@ func (p *pair) rests(t *testing.T, node *vrrptest.Node) {
 	}
 }
 
-// TestNodes has two nodes in each of three situations at once. One of them is in the network of the test's own process, so each has a process.
+// TestNodes runs two nodes in each of three situations in parallel. One of them is in the network of the test's own process, so each
+// needs its own process.
 func TestNodes(t *testing.T) {
 	const within = "VRRP_NODES"
 	for name, test := range map[string]func(*testing.T){"moves": moves, "failures": failures, "deaf": deafNode} {
@@ -155,7 +156,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// begin has the room's node have the address, and the other one wait.
+// begin makes the room's node have the address, and the other one wait.
 func (p *pair) begin(t *testing.T) {
 	t.Helper()
 	p.put(t, `{"vip_address":"`+vrrptest.VIP+`","vip_interface":"`+vrrptest.Link+`"}`).Want(t, 200)
@@ -163,7 +164,7 @@ func (p *pair) begin(t *testing.T) {
 	ok(t, p.other.Start())
 }
 
-// The address moves when it has to, stays when it need not move, and a drain has no gap.
+// The address moves when it must, stays otherwise, and a drain has no gap.
 func moves(t *testing.T) {
 	p := newPair(t)
 	p.begin(t)
@@ -185,14 +186,14 @@ func moves(t *testing.T) {
 	if probe.Lost != 0 || probe.Asked < 100 {
 		t.Errorf("%d of %d questions had no answer while it was moved", probe.Lost, probe.Asked)
 	}
-	// The client hears of the move a moment after the node has the address.
+	// The client learns of the move a moment after the node has the address.
 	p.wait(t, "the node that has the address answers", func() bool {
 		probe := p.net.Probe(time.Second)
 		probe.End()
 		return probe.From == p.mine.Own
 	})
 
-	// A reload with other addresses takes none away, and one that both do not have yet moves nothing.
+	// A reload with other addresses removes none, and a new one that not both nodes have yet moves nothing.
 	probe = p.net.Probe(time.Second)
 	p.interfaces = []vrrp.Interface{{Name: value.Must[value.IfName](vrrptest.Link), Active: true, Addresses: []vrrp.Address{vip("10.9.0.8/24", 100), vip(vrrptest.VIP6+"/64", 100)}}}
 	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Live {
@@ -207,7 +208,7 @@ func moves(t *testing.T) {
 		t.Errorf("%d of %d questions had no answer during a reload", probe.Lost, probe.Asked)
 	}
 
-	// Stopped in order, and started again: the other one has it and keeps it.
+	// Stopped properly, and started again: the other one has it and keeps it.
 	ok(t, p.mine.Stop())
 	p.wait(t, "taken over from a node that was stopped", func() bool { return p.other.Has(vrrptest.VIP) })
 	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Live {
@@ -218,7 +219,7 @@ func moves(t *testing.T) {
 		t.Error("the backup has addresses")
 	}
 
-	// Without a virtual address there is nothing left.
+	// Without a virtual address nothing is left.
 	ok(t, p.other.Drain(true))
 	p.on(t, p.mine)
 	p.interfaces = nil
@@ -228,7 +229,7 @@ func moves(t *testing.T) {
 	}
 }
 
-// wait waits for a condition. If it never comes, the test fails with what the nodes have said.
+// wait waits for a condition. On a timeout the test fails with the nodes' logs.
 func (p *pair) wait(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	waittest.UntilNil(t, what, func() error {
@@ -239,8 +240,8 @@ func (p *pair) wait(t *testing.T, what string, is func() bool) {
 	})
 }
 
-// A node whose proxy does not answer gives the address away, unless the other one is no better; so does one that dies. After what separated
-// the nodes, one of them has it.
+// A node whose proxy does not answer gives the address away, unless the other one is no better; so does one that dies. After a
+// separation, one of the nodes has it.
 func failures(t *testing.T) {
 	p := newPair(t)
 	p.begin(t)
@@ -250,7 +251,7 @@ func failures(t *testing.T) {
 	ok(t, p.other.Answer(false))
 	p.wait(t, "the other one fails, too", func() bool { return strings.Contains(p.other.Log(), "Changing effective priority from 100 to 1") })
 	p.rests(t, p.other)
-	// One that is drained is better than one that fails.
+	// A drained node is better than a failing one.
 	ok(t, p.mine.Drain(true))
 	ok(t, p.mine.Answer(true))
 	p.on(t, p.mine)
@@ -258,7 +259,7 @@ func failures(t *testing.T) {
 	ok(t, p.other.Answer(true))
 	p.rests(t, p.mine)
 
-	// Nobody says that it ends. The address stays on the node that is dead, until keepalived is there again.
+	// Killed without notice: the address stays on the dead node until keepalived is started again.
 	ok(t, p.mine.Kill())
 	if !p.mine.Has(vrrptest.VIP) {
 		t.Error("keepalived has cleaned up although it was killed")
@@ -269,13 +270,13 @@ func failures(t *testing.T) {
 	}
 	p.rests(t, p.other)
 
-	// Two nodes that do not hear each other both have it; when they do, one has.
+	// Two nodes that do not hear each other both have it; once they do, one has it.
 	ok(t, p.mine.Cut(true))
 	p.wait(t, "both have it while they are apart", func() bool { return p.mine.Has(vrrptest.VIP) && p.other.Has(vrrptest.VIP) })
 	ok(t, p.mine.Cut(false))
 	p.wait(t, "one has it when they are together", func() bool { return p.mine.Has(vrrptest.VIP) != p.other.Has(vrrptest.VIP) })
 
-	// A cable that is pulled out.
+	// A cable is unplugged.
 	ok(t, p.other.Drain(true))
 	p.on(t, p.mine)
 	ok(t, p.other.Drain(false))
@@ -286,7 +287,7 @@ func failures(t *testing.T) {
 	p.rests(t, p.other)
 }
 
-// A packet filter that does not let the protocol in makes both nodes have the address, whatever they have heard before.
+// If the packet filter blocks the protocol, both nodes take the address, whatever they have heard before.
 func deafNode(t *testing.T) {
 	p := newPair(t)
 	p.begin(t)
@@ -302,7 +303,7 @@ func deafNode(t *testing.T) {
 	p.wait(t, "both have it", func() bool { return p.other.Has(vrrptest.VIP) })
 	ok(t, p.other.Filter(strings.Replace(closed, "%s", "ip saddr { "+p.mine.Own+" } meta l4proto 112 accept", 1)))
 	p.wait(t, "one has it", func() bool { return p.mine.Has(vrrptest.VIP) != p.other.Has(vrrptest.VIP) })
-	// What is in the way of the packet filter keeps keepalived from being started.
+	// A problem with the packet filter prevents keepalived's start.
 	p.closed = errors.New("not yet")
 	ok(t, p.mine.Stop())
 	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Degraded || p.mine.PID() != 0 {

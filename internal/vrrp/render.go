@@ -9,10 +9,11 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Render turns the configuration into keepalived's file.
+// Render renders the configuration into keepalived's file.
 //
-// All virtual addresses are excluded from what the nodes tell each other: keepalived does not hear a node whose list is another one, and lists
-// differ while they are changed. It needs one all the same. That one is on the loopback, and says in the kernel which node is the master.
+// All virtual addresses are excluded from the nodes' advertisements: keepalived ignores a node with another list, and lists differ while
+// they are changed. Because it needs at least one, there is a mark on the loopback, which also shows in the kernel which node is the
+// master.
 func Render(c Config) ([]host.File, error) {
 	w := conf.New(conf.Keepalived)
 	w.Line("global_defs {")
@@ -28,7 +29,7 @@ func Render(c Config) ([]host.File, error) {
 	return []host.File{{Place: keepalived.Config, Content: b}}, err
 }
 
-// The marks are the addresses that the master has on the loopback.
+// The marks are the master's addresses on the loopback.
 const (
 	mark4 = "127.0.112.1/32"
 	mark6 = "fe80::112/128"
@@ -64,8 +65,8 @@ func (c Config) instance(w *conf.Writer) {
 	w.Line("    track_file {")
 	w.Line("        drain")
 	w.Line("    }")
-	// A node whose one link is down does not have the address: it moves at once. With several links, the others still need theirs, and if a
-	// link is down on every node, one of them keeps them all.
+	// A node whose only link is down does not have the address: it moves at once. With several links, the others still need theirs, and
+	// if a link is down on every node, one of them keeps them all.
 	several := c.links()
 	if len(several) > 1 {
 		w.Line("    track_interface {")
@@ -95,7 +96,7 @@ func (c Config) instance(w *conf.Writer) {
 	w.Line("}")
 }
 
-// links are those that have virtual addresses.
+// links returns the links with virtual addresses.
 func (c Config) links() []value.IfName {
 	var list []value.IfName
 	for _, v := range c.VIPs {

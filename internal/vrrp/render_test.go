@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/vrrp"
 )
 
-// cable makes a link that keepalived finds.
+// cable creates a link that keepalived finds.
 func cable(t testing.TB, name string) {
 	t.Helper()
 	if out, err := exec.Command("ip", "link", "add", name, "type", "veth", "peer", "name", name+"-").CombinedOutput(); err != nil {
@@ -26,7 +26,7 @@ func cable(t testing.TB, name string) {
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
 }
 
-// askKeepalived asks the real one about a file.
+// askKeepalived has the real one check a file.
 func askKeepalived(t testing.TB, file []byte) error {
 	t.Helper()
 	m, err := machine.New(machine.Options{Units: units.None{}})
@@ -66,7 +66,7 @@ func rendered(t testing.TB, c vrrp.Config) []byte {
 	return files[0].Content
 }
 
-// keepalived's check does check, and it is known where it does not.
+// keepalived's check really checks; its known gaps are listed.
 func TestCheckerRefuses(t *testing.T) {
 	cable(t, "vrrp0")
 	good := rendered(t, config())
@@ -82,7 +82,7 @@ func TestCheckerRefuses(t *testing.T) {
 	}
 }
 
-// directives splits a file as keepalived does.
+// directives splits a file like keepalived.
 func directives(file []byte) [][]string {
 	var list [][]string
 	for line := range bytes.Lines(file) {

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Settings are the virtual address of the cluster, and what the nodes know each other by.
+// Settings are the virtual address of the cluster, and the identity of the nodes' virtual router.
 type Settings struct {
 	resource.Meta
 	VIPAddress   value.Addr   `json:"vip_address" doc:"Virtual address of the cluster, which one of its nodes has at any time; empty for none. It belongs to the network of the interface that has it, if one of the interface's own addresses does. A node without a cluster does not bind it."`
@@ -43,7 +43,7 @@ func (r *Room) settingsKind() resource.Singleton[Settings] {
 	}
 }
 
-// checkSettings looks at the settings on this machine, among its other addresses and those of the other nodes.
+// checkSettings checks the settings against the machine, its other addresses and those of the other nodes.
 func (r *Room) checkSettings(ctx context.Context, tx *db.Tx, was, now *Settings) error {
 	ip := now.VIPAddress.Netip()
 	if !ip.IsValid() {
@@ -68,7 +68,7 @@ func (r *Room) checkSettings(ctx context.Context, tx *db.Tx, was, now *Settings)
 	for _, a := range append(peers, own) {
 		c.That(a != ip, "vip_address", "is the address of a node of the cluster")
 	}
-	// An interface that is away for a while does not keep the rest from being changed.
+	// A missing interface does not block other changes.
 	if !known && now.VIPInterface != was.VIPInterface {
 		links, err := r.Host.Links(ctx)
 		if err != nil {

@@ -17,9 +17,9 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Status is where the virtual addresses are, as this node sees it.
+// Status says where the virtual addresses are, as this node sees it.
 type Status struct {
-	// Clustered, and not just State, because a single node has its virtual addresses without keepalived.
+	// Clustered is needed besides State because a single node has its virtual addresses without keepalived.
 	Clustered bool             `json:"clustered" doc:"Whether the virtual addresses move between nodes. Without a cluster, the gateway itself holds the addresses of its interfaces."`
 	State     keepalived.State `json:"state" enum:",master,backup,fault,stop" doc:"What this node is: master holds the virtual addresses, backup waits for them, fault cannot hold them because an interface is down. Empty while keepalived does not run."`
 	Since     *time.Time       `json:"since" doc:"Since when it is that."`
@@ -32,7 +32,7 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.Status(c, r.DB) })
 }
 
-// Status tells whether this node has the virtual addresses, and since when.
+// Status reports whether this node has the virtual addresses, and since when.
 func (r *Room) Status(ctx context.Context, q db.Querier) (Status, error) {
 	c, err := r.load(ctx, q)
 	if err != nil {
@@ -55,10 +55,10 @@ func (r *Room) Status(ctx context.Context, q db.Querier) (Status, error) {
 	return s, nil
 }
 
-// path is where it is kept what keepalived is: it says so once, and the gateway may be started again after that.
+// path is the file with keepalived's state: keepalived reports it once, and the gateway may be restarted after that.
 func (r *Room) path() string { return r.Paths.State("vrrp.json") }
 
-// remember reads it. If it cannot be read, the kernel says what keepalived is, if not since when.
+// remember reads it. If that fails, the kernel shows keepalived's state, but not since when.
 func (r *Room) remember() {
 	var kept place
 	if b, err := os.ReadFile(r.path()); err == nil && json.Unmarshal(b, &kept) == nil {
@@ -66,38 +66,38 @@ func (r *Room) remember() {
 	}
 }
 
-// now is what keepalived is.
+// now returns keepalived's present state.
 func (r *Room) now() place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.router
 }
 
-// Run hears what keepalived becomes, until the context ends.
+// Run follows keepalived's state until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.Host.FollowRouter(ctx, r.become)
 		if err != nil && !errors.Is(err, host.ErrNotInstalled) {
-			r.Log.Warn("keepalived is not heard", "err", err)
+			r.Log.Warn("keepalived's state cannot be followed", "err", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-r.Clock.After(hearAgain):
+		case <-r.Clock.After(followAgain):
 		}
 	}
 }
 
-// hearAgain is how long to wait before keepalived is listened to again.
-const hearAgain = 5 * time.Second
+// followAgain is the pause before keepalived is followed again.
+const followAgain = 5 * time.Second
 
-// become notes what keepalived is.
+// become records keepalived's new state.
 func (r *Room) become(s keepalived.State) {
 	if r.note(s) && r.deps.Moved != nil {
 		r.deps.Moved()
 	}
 }
 
-// note tells whether it was something else before.
+// note stores the state, and reports whether it has changed.
 func (r *Room) note(s keepalived.State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,12 +111,12 @@ func (r *Room) note(s keepalived.State) bool {
 		err = os.WriteFile(r.path(), b, 0o600)
 	}
 	if err != nil {
-		r.Log.Warn("since when this node is what it is would be forgotten", "err", err)
+		r.Log.Warn("keepalived's state cannot be stored", "err", err)
 	}
 	return true
 }
 
-// seen corrects what keepalived has said, or was not heard to say, by what the kernel has.
+// seen corrects what keepalived has reported, or failed to report, by the kernel's state.
 func (r *Room) seen(master bool) {
 	switch is := r.now().State; {
 	case master:
@@ -127,12 +127,12 @@ func (r *Room) seen(master bool) {
 }
 
 const (
-	// movesWithin is how long another node may take to have the addresses.
+	// movesWithin is how long another node may take to get the addresses.
 	movesWithin = 20 * time.Second
 	on, off     = "1\n", "0\n"
 )
 
-// Drained tells whether this node gives the virtual addresses away.
+// Drained reports whether this node gives the virtual addresses away.
 func (r *Room) Drained() (bool, error) {
 	b, err := r.Host.Read(keepalived.Drain)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
@@ -141,8 +141,8 @@ func (r *Room) Drained() (bool, error) {
 	return string(b) == on, err
 }
 
-// Drain has another node take the virtual addresses, without a moment in which none has them, and returns when that is done. Until it is
-// ended, this node has them only if no other can. A restart of the machine ends it, too.
+// Drain makes another node take the virtual addresses, without a moment in which none has them, and returns when that is done. Until the
+// drain is ended, this node has them only if no other can. A reboot ends it, too.
 func (r *Room) Drain(ctx context.Context, drain bool) error {
 	value := off
 	if drain {

@@ -1,4 +1,4 @@
-// Package vrrp owns the virtual addresses of a cluster: on which node they are, and the keepalived that has them move.
+// Package vrrp manages the virtual addresses of a cluster: which node has them, and the keepalived that moves them.
 package vrrp
 
 import (
@@ -15,32 +15,33 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Room is the virtual addresses.
+// Room manages the virtual addresses.
 type Room struct {
 	*kit.Kit
 	deps     Deps
 	settings resource.Singleton[Settings]
 
 	mu sync.Mutex
-	// router is what keepalived is, as far as it has said so, and since when; under mu.
+	// router is keepalived's last reported state, and since when; under mu.
 	router place
 }
 
-// place is what keepalived is.
+// place is keepalived's state.
 type place struct {
 	State keepalived.State `json:"state"`
 	Since time.Time        `json:"since"`
 }
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// Members are the addresses by which this node and the others of its cluster reach each other. A node without a cluster has no others.
+	// Members returns the addresses by which this node and the others of its cluster reach each other. A node without a cluster has no
+	// others.
 	Members func(ctx context.Context, q db.Querier) (own netip.Addr, others []netip.Addr, err error)
-	// Interfaces are the declared interfaces of this node.
+	// Interfaces returns the declared interfaces of this node.
 	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
-	// Open returns when the packet filter lets the other nodes in, or says why it does not.
+	// Open returns when the packet filter admits the other nodes, or why it does not.
 	Open func(ctx context.Context) error
-	// Moved hears that this node has got the virtual addresses, or has them no more. It may be nil.
+	// Moved is called when this node has got or lost the virtual addresses. It may be nil.
 	Moved func()
 }
 
@@ -58,7 +59,6 @@ type Address struct {
 	Priority int
 }
 
-// unit is the daemon behind the room.
 const unit = keepalived.Unit
 
 // New builds the room.
@@ -77,37 +77,37 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Elsewhere tells whether the virtual addresses of this node are keepalived's to bind, because there are other nodes that may have them.
+// Elsewhere reports whether keepalived must bind this node's virtual addresses, because other nodes may have them.
 func (r *Room) Elsewhere(ctx context.Context, q db.Querier) (bool, error) {
 	_, others, err := r.deps.Members(ctx, q)
 	return len(others) > 0, err
 }
 
-// Holds tells whether this node has the virtual addresses, and whether there are any that move between the nodes.
+// Holds reports whether this node has the virtual addresses, and whether there are any that move between the nodes.
 func (r *Room) Holds(ctx context.Context, q db.Querier) (holds, move bool, err error) {
 	c, err := r.load(ctx, q)
 	if err != nil || !c.on() {
 		return false, false, err
 	}
-	// The kernel is asked, and not what keepalived has said last: that may have been before the machine was started again.
+	// Ask the kernel: keepalived's last report may be from before a reboot.
 	links, err := r.Host.Links(ctx)
 	return master(links), true, err
 }
 
-// Shared are the settings that should be the same on all nodes, by the names of their fields.
+// Shared returns the settings that should be the same on all nodes, by field name.
 func (r *Room) Shared(ctx context.Context, q db.Querier) (map[string]string, error) {
 	var address, router string
 	err := q.QueryRow(ctx, `SELECT vip_address, vrrp_router_id::text FROM vrrp_settings`).Scan(&address, &router)
 	return map[string]string{"vip_address": address, "vrrp_router_id": router}, err
 }
 
-// LeaveVIP has the virtual address stay with the cluster that this machine leaves.
+// LeaveVIP removes the virtual address when this machine leaves the cluster, which keeps it.
 func (r *Room) LeaveVIP(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE vrrp_settings SET vip_address = '', vip_interface = ''`)
 	return err
 }
 
-// RenameLinks has the virtual address be on another link, as on a machine where links have other names.
+// RenameLinks moves the virtual address to another link, as on a machine where links have other names.
 func (r *Room) RenameLinks(ctx context.Context, tx *db.Tx, names map[string]string) error {
 	for was, now := range names {
 		if tag, err := tx.Exec(ctx, `UPDATE vrrp_settings SET vip_interface = $2 WHERE vip_interface = $1`, was, now); err != nil || tag.RowsAffected() > 0 {

@@ -23,17 +23,17 @@ import (
 	"edge.internal/gateway/internal/vrrp"
 )
 
-// The tests of this package have a network namespace of their own: the real keepalived runs there.
+// The tests of this package have a network namespace of their own, in which the real keepalived runs.
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// house is the room and what others lend it.
+// house is the room with test doubles for others.
 type house struct {
 	*kittest.Bench
 	room       *vrrp.Room
 	own        string
 	others     []string
 	interfaces []vrrp.Interface
-	closed     error // why the packet filter lets nobody in
+	closed     error // why the packet filter admits nobody
 	moved      atomic.Int64
 }
 
@@ -123,7 +123,7 @@ func TestBadSettings(t *testing.T) {
 		`{"vip_address":"fe80::1%x","vip_interface":"eth1"}`:    "vip_address",
 		`{"vip_address":"10.0.0.1","vip_interface":"eth1"}`:     "vip_address", // this node's
 		`{"vip_address":"10.0.0.2","vip_interface":"eth1"}`:     "vip_address", // another node's
-		`{"vip_address":"192.0.2.7","vip_interface":"eth1"}`:    "vip_address", // declared, and no virtual one
+		`{"vip_address":"192.0.2.7","vip_interface":"eth1"}`:    "vip_address", // declared, and not virtual
 		`{"vip":"192.0.2.9"}`:                                   "vip",
 	} {
 		h.put(t, body).WantField(t, field)
@@ -144,7 +144,7 @@ func TestSettingsReachKeepalived(t *testing.T) {
 	if got := h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1","vrrp_router_id":7}`).Want(t, 200).Header.Get("Gateway-Apply"); got != "vrrp=live" {
 		t.Fatal(got, h.component(t))
 	}
-	// The address has the network that the interface has for it; it is heard on the link that has the node's own address.
+	// The address has the interface's matching network; it is advertised on the link with the node's own address.
 	for _, line := range []string{"interface eth0", "virtual_router_id 7", "priority 100", "unicast_src_ip 10.0.0.1", "        10.0.0.2", "        192.0.2.9/26 dev eth1"} {
 		if !strings.Contains(h.file(t), line+"\n") {
 			t.Errorf("no %q in\n%s", line, h.file(t))
@@ -163,7 +163,7 @@ func TestSettingsReachKeepalived(t *testing.T) {
 	}
 }
 
-// The preview shows keepalived's file as it would be, next to the one that there is, and changes nothing.
+// The preview shows keepalived's new file beside the present one, and changes nothing.
 func TestPreview(t *testing.T) {
 	h := newHouse(t, nil)
 	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1","vrrp_router_id":7}`).Want(t, 200)
@@ -198,7 +198,7 @@ func vip(a string, priority int) vrrp.Address {
 	return vrrp.Address{Prefix: netip.MustParsePrefix(a), VIP: true, Priority: priority}
 }
 
-// Virtual addresses of interfaces go the same way; the highest priority of them counts.
+// Virtual addresses of interfaces move in the same way; the highest of their priorities counts.
 func TestVirtualAddressesOfInterfaces(t *testing.T) {
 	h := newHouse(t, func(h *house) {
 		h.interfaces = []vrrp.Interface{
@@ -225,7 +225,7 @@ func TestVirtualAddressesOfInterfaces(t *testing.T) {
 	}
 }
 
-// Others ask whether this node has the addresses: the kernel says so, and each move is told.
+// Other rooms ask whether this node has the addresses: the kernel knows, and each move is announced.
 func TestHolds(t *testing.T) {
 	h := newHouse(t, nil)
 	is := func(holds, move bool) {
@@ -275,7 +275,7 @@ func TestWhatCannotBe(t *testing.T) {
 	}
 	h.others = append(h.others, "fd00::3")
 	problem("the node at fd00::3 is not heard", true)
-	// What is left of the cluster is this node: it binds its addresses itself.
+	// Only this node is left of the cluster: it binds its addresses itself.
 	h.others = nil
 	if s := h.component(t); s.State != apply.Live || s.Daemon != apply.Off {
 		t.Errorf("%+v", s)
@@ -285,7 +285,7 @@ func TestWhatCannotBe(t *testing.T) {
 	}
 }
 
-// The addresses are on a node exactly if it is the master, and what it is survives a restart of the gateway.
+// The addresses are on a node exactly if it is the master, and its state survives a restart of the gateway.
 func TestWhoHasTheAddresses(t *testing.T) {
 	h := newHouse(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -324,7 +324,7 @@ func TestWhoHasTheAddresses(t *testing.T) {
 	if s := restarted.status(t); s.State != keepalived.Master || s.Since == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, and not since %s", s, since)
 	}
-	// Of an address that is elsewhere than it should be, the component says so.
+	// The component reports an address that is on the wrong node.
 	h.Machine.SetLinks(link("lo"), link("eth0", "10.0.0.1/24"), link("eth1", "192.0.2.1/26", "192.0.2.9/26"))
 	if s := h.Engine.Refresh(t.Context(), apply.VRRP, true); !strings.Contains(s.LastError, "192.0.2.9 is on eth1, although another node has the virtual addresses") {
 		t.Errorf("%+v", s)

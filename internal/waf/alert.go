@@ -190,6 +190,7 @@ type KeptRequest struct {
 	body []byte
 }
 
+// HeaderField is one header field of a request.
 type HeaderField struct {
 	Name  string `json:"name" doc:"Its name."`
 	Value string `json:"value" doc:"Its value."`
@@ -217,6 +218,7 @@ type AlertDetail struct {
 	Records []Alert      `json:"records" doc:"All records of the request, this one included."`
 }
 
+// Purged is the result of a purge.
 type Purged struct {
 	Deleted int64 `json:"deleted" doc:"Number of deleted records."`
 }

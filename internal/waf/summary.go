@@ -102,6 +102,7 @@ type Summary struct {
 	Agent   Agent       `json:"agent" doc:"The program that inspects requests, as it is now."`
 }
 
+// Counted is a count of records and requests.
 type Counted struct {
 	Name     string     `json:"name" doc:"What was counted."`
 	DomainID *uuid.UUID `json:"domain_id" doc:"Id of a domain; null for everything else."`
@@ -109,6 +110,7 @@ type Counted struct {
 	Requests int64      `json:"requests" doc:"How many requests they are about."`
 }
 
+// RuleCount counts the matches of a rule.
 type RuleCount struct {
 	RuleID   int    `json:"rule_id" doc:"The rule."`
 	Message  string `json:"message" doc:"What it says."`
@@ -116,6 +118,7 @@ type RuleCount struct {
 	Requests int64  `json:"requests" doc:"How many requests they are about."`
 }
 
+// HourCount counts the requests of one hour.
 type HourCount struct {
 	At          time.Time `json:"at" doc:"When the hour began."`
 	Detected    int64     `json:"detected" doc:"Requests that were let through although rules matched."`
@@ -160,6 +163,7 @@ func (r *Room) summary(ctx context.Context, hours int) (s Summary, err error) {
 	return s, err
 }
 
+// Rule is a rule of the core rule set.
 type Rule struct {
 	ID            int      `json:"id" doc:"Its id."`
 	Message       string   `json:"message" doc:"What it says when it matches."`

@@ -210,5 +210,5 @@ func recognise(text string) (string, error) {
 			return s.name, nil
 		}
 	}
-	return "", errors.New("its license is not one that is known here: look at it, and add it to signs")
+	return "", errors.New("its license is unknown: review it, and add it to signs")
 }

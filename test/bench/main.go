@@ -47,15 +47,26 @@ type settings struct {
 	nodes int
 	// alone gives the lab no helper.
 	alone bool
+	// soak is how long the part of this name takes.
+	soak time.Duration
 	// against is a checkout of another commit, with its programs, to compare with; empty for none.
 	against string
 }
+
+// soak is the part that takes as long as one likes, and is run when it is named.
+const soak = "soak"
 
 // parts are what can be measured by itself.
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"requests", measureRequests}, {"proxy", measureProxy}, {"certificates", measureCertificates}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"vrrp", measureVRRP}, {"cluster", measureCluster}, {"forward", measureForward}, {"document", measureDocument}, {"console", measureConsole}, {"scale", measureScale}, {"install", measureInstall}}
+}{
+	{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"requests", measureRequests},
+	{"proxy", measureProxy}, {"certificates", measureCertificates}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper},
+	{"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"vrrp", measureVRRP}, {"cluster", measureCluster},
+	{"forward", measureForward}, {"document", measureDocument}, {"console", measureConsole}, {"scale", measureScale}, {"install", measureInstall},
+	{soak, measureSoak},
+}
 
 func main() {
 	lab.Init()
@@ -86,6 +97,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 7, "turns of each side")
 	flag.IntVar(&s.shrink, "shrink", 1, "divide the numbers of rows and of changes, for a try")
 	flag.StringVar(&s.against, "against", "", "checkout of another commit, whose built programs the part helper compares with")
+	flag.DurationVar(&s.soak, "soak", time.Hour, "how long the part soak makes changes, which is run when it is named alone")
 	var names []string
 	for _, p := range parts {
 		names = append(names, p.name)
@@ -104,7 +116,7 @@ func main() {
 	var goals []goal
 	var failures []error
 	for _, p := range parts {
-		if *only != "" && p.name != *only {
+		if p.name != *only && (*only != "" || p.name == soak) {
 			continue
 		}
 		got, err := p.measure(ctx, s)

@@ -196,7 +196,22 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 	if err != nil {
 		return fmt.Errorf("storing certificates: %w", err)
 	}
-	return p.takeAll()
+	if err := p.takeAll(); err != nil {
+		return err
+	}
+	// While a pass loads all files, a change waits for the next one.
+	err = errors.New("the proxy takes no change")
+	for begun, state := time.Now(), ""; err != nil && time.Since(begun) < startedWithin; {
+		if state, _, err = p.state(); err != nil {
+			return err
+		}
+		if err = errors.New("the proxy is " + state); state == "live" {
+			err = p.change(http.MethodPost, "/domains", map[string]any{"name": fmt.Sprintf("taken%d.example.org", time.Since(begun)), "backend_id": rowID("backend", 0)})
+		} else {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return err
 }
 
 // replaced replaces certificates in turns, through the API and bare. Each side has a row of its own.

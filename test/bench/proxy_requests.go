@@ -42,7 +42,8 @@ func (p *proxyBench) requests(ctx context.Context, s settings) ([]goal, error) {
 	costs, err := inTurns(s,
 		cost(sites{domains: 10, backends: 10}),
 		cost(sites{domains: many, backends: 10}),
-		cost(sites{domains: many, backends: 10, full: true}))
+		cost(sites{domains: many, backends: 10, full: true}),
+		cost(sites{domains: 10, backends: 10, full: true}))
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +51,7 @@ func (p *proxyBench) requests(ctx context.Context, s settings) ([]goal, error) {
 	return []goal{
 		{fmt.Sprintf("P1 CPU of a request, %d domains / 10 domains", many), costs[1] / costs[0], "x", 1.15, false, micros(1)},
 		{"P1 with every feature of a domain / 10 plain ones", costs[2] / costs[0], "x", 1.3, false, micros(2)},
+		{"   of that, the features alone: 10 domains / 10 plain ones", costs[3] / costs[0], "x", 0, true, micros(3)},
 	}, nil
 }
 

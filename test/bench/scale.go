@@ -143,6 +143,7 @@ func measureSize(ctx context.Context, s settings, n int) (f scaleFigures, err er
 		fmt.Printf("  %-16s list %s, one change %s\n", k.name, milliseconds(f.page[k.name]), milliseconds(f.change[k.name]))
 	}
 	f.memory, err = resident(pid)
+	f.memory /= 1 << 20
 	return f, err
 }
 

@@ -19,6 +19,7 @@ type Source struct {
 	Open func() (io.ReadCloser, error)
 }
 
+// Written is the size and the hash of a written archive.
 type Written struct {
 	Size   int64
 	SHA256 string

@@ -51,6 +51,7 @@ func (r *Room) mountArchives() {
 		})
 }
 
+// Wanted selects an archive at a target.
 type Wanted struct {
 	File string `json:"file" required:"true" maxLength:"255" doc:"What it is called there, as the list of archives says."`
 }

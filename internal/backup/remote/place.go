@@ -98,11 +98,11 @@ func (k *UnknownKey) Error() string {
 func (p *Place) connect(ctx context.Context) (target, error) {
 	if p.kind == kindSFTP && p.settings.HostKeyFingerprint == "" {
 		// What comes from there becomes this machine's configuration, so the server must be authenticated first.
-		shown, err := hostKey(ctx, p.door, p.settings.SFTP, p.limits)
+		fingerprint, err := hostKey(ctx, p.door, p.settings.SFTP, p.limits)
 		if err != nil {
 			return nil, explain(err)
 		}
-		return nil, &UnknownKey{shown}
+		return nil, &UnknownKey{fingerprint}
 	}
 	t, _, err := connect(ctx, p.door, p.kind, p.settings, p.keys, p.limits)
 	if err != nil {

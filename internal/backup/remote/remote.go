@@ -26,6 +26,7 @@ const (
 	kindSFTP = "sftp"
 )
 
+// Remote is an off-site target.
 type Remote struct {
 	resource.Meta
 	resource.Secrets
@@ -61,6 +62,7 @@ type Deps struct {
 	Replace func(ctx context.Context, in io.Reader) (backup.Backup, error)
 }
 
+// Room manages the off-site targets.
 type Room struct {
 	*kit.Kit
 	deps    Deps
@@ -71,6 +73,7 @@ type Room struct {
 	tries *throttle.Throttle
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{

@@ -46,7 +46,7 @@ func (r *Room) UploadAll(ctx context.Context, a backup.Archive, report func([]ba
 	name := a.MadeAt.UTC().Format("20060102T150405Z") + "-" + a.ID.String()[28:] + a.Name[max(0, strings.LastIndex(a.Name, ".tar")):]
 	results, err := r.Upload(ctx, a.Path, name, a.Size, a.SHA256, func(so []Result) { report(views(so)) })
 	if err != nil {
-		r.Log.Error("the off-site targets are not known, so that nothing was sent to them", "err", err)
+		r.Log.Error("the off-site targets cannot be read, so nothing was sent to them", "err", err)
 	}
 	return views(results)
 }

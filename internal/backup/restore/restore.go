@@ -72,6 +72,7 @@ func (w Wish) Check() error {
 	return nil
 }
 
+// Restore is the public part of a restore's record.
 type Restore struct {
 	job.Record
 	Backup string `json:"backup"`

@@ -1,6 +1,5 @@
-// Package judge is the program that squid asks about every request. It holds the access list in memory, so that a change of the
-// list is nothing that squid has to hear of. What it does not understand, and whatever is asked before it has a list, it does not
-// let through.
+// Package judge is the program that squid asks about every request. It keeps the access list in memory, so that squid need not know about
+// changes of the list. It denies what it does not understand, and everything before it has a list.
 package judge
 
 import (
@@ -23,11 +22,11 @@ import (
 
 // Options say where things are.
 type Options struct {
-	// Configuration names the configuration of squid that this judge was started with.
+	// Configuration identifies the squid configuration that started this judge.
 	Configuration string
 	// List is the file of the access list.
 	List string
-	// Socket is where the gateway tells that the list has changed.
+	// Socket is where the gateway announces that the list has changed.
 	Socket string
 	Now    func() time.Time
 }
@@ -39,13 +38,13 @@ type judge struct {
 	current atomic.Pointer[loaded]
 }
 
-// loaded is a list and the digest of its file.
+// loaded is a list with the digest of its file.
 type loaded struct {
 	*verdict.List
 	digest string
 }
 
-// Run answers the questions of in until there are no more. What is wrong but does not keep it from judging goes to log.
+// Run answers the questions on in until its end. Errors that do not stop it go to log.
 func Run(o Options, in io.Reader, out io.Writer, log io.Writer) error {
 	j := &judge{Options: o}
 	if err := j.load(); err != nil {
@@ -60,7 +59,7 @@ func Run(o Options, in io.Reader, out io.Writer, log io.Writer) error {
 	return j.answer(in, out)
 }
 
-// load reads the list. One that cannot be read leaves the one that is there.
+// load reads the list. If it cannot be read, the present one stays.
 func (j *judge) load() error {
 	j.loading.Lock()
 	defer j.loading.Unlock()
@@ -76,10 +75,10 @@ func (j *judge) load() error {
 	return nil
 }
 
-// longest is how long a question may be: squid takes URLs of at most 8 KiB, and quoting makes three characters of one.
+// longest is the maximum length of a question: squid accepts URLs of up to 8 KiB, and quoting triples a character.
 const longest = 64 << 10
 
-// answer answers squid's questions, several at a time where several are there.
+// answer answers squid's questions, several at a time if they are available.
 func (j *judge) answer(in io.Reader, out io.Writer) error {
 	reader, writer := bufio.NewReaderSize(in, longest), bufio.NewWriter(out)
 	for {
@@ -88,7 +87,7 @@ func (j *judge) answer(in io.Reader, out io.Writer) error {
 			return writer.Flush()
 		}
 		if err != nil {
-			return err // squid starts another one, and denies meanwhile
+			return err // squid starts another one, and denies in the meantime
 		}
 		channel, question, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(" "))
 		if _, err := fmt.Fprintf(writer, "%s %s\n", channel, j.judge(string(question))); err != nil {
@@ -102,8 +101,8 @@ func (j *judge) answer(in io.Reader, out io.Writer) error {
 	}
 }
 
-// judge is the answer to one question. Only an answer that begins with OK and has a verdict that squid's configuration knows lets
-// a request through.
+// judge returns the answer to one question. Only an answer that begins with OK and has a verdict known to squid's configuration lets a
+// request through.
 func (j *judge) judge(question string) string {
 	list := j.current.Load()
 	if list == nil {
@@ -115,17 +114,17 @@ func (j *judge) judge(question string) string {
 	}
 	request.At = j.Now()
 	v := list.Judge(request)
-	said := "OK " + verdict.Note + "=" + list.Layout
+	answer := "OK " + verdict.Note + "=" + list.Layout
 	switch {
 	case !v.Decided:
-		return said + "-pass"
+		return answer + "-pass"
 	case v.Allow:
-		return said + "-allow-" + strconv.Itoa(v.Position)
+		return answer + "-allow-" + strconv.Itoa(v.Position)
 	}
-	return said + "-deny-" + strconv.Itoa(v.Position)
+	return answer + "-deny-" + strconv.Itoa(v.Position)
 }
 
-// parse reads a question: source, method, host, port and URL, each quoted as in a URL, and squid's mark that there is nothing else.
+// parse parses a question: source, method, host, port and URL, each URL-quoted, and squid's mark that there is nothing else.
 func parse(question string) (*verdict.Request, error) {
 	words := strings.Split(question, " ")
 	if len(words) != 6 || words[5] != "-" {
@@ -149,7 +148,7 @@ func parse(question string) (*verdict.Request, error) {
 	return &verdict.Request{Source: source.Unmap().WithZone(""), Method: strings.ToUpper(words[1]), Host: host, Port: int(port), URL: words[4]}, nil
 }
 
-// unescape decodes what can be decoded: a URL may hold a percent sign that means nothing.
+// unescape decodes what it can: a URL may contain a meaningless percent sign.
 func unescape(text string) string {
 	var b strings.Builder
 	for text != "" {
@@ -174,8 +173,8 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// listen makes the socket beside its place first: a judge that is about to end may still have it, and nobody sees it before it has
-// its mode.
+// listen creates the socket under another name first, because an ending judge may still have the place, and nobody must see it before it
+// has its mode.
 func listen(path string) (net.Listener, error) {
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -185,7 +184,7 @@ func listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // by then it is somebody else's
+	l.SetUnlinkOnClose(false) // by then it belongs to another process
 	if err = os.Chmod(fresh, 0o660); err == nil {
 		err = os.Rename(fresh, path)
 	}
@@ -197,7 +196,7 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// askWithin is how long who connects may take to say what it wants.
+// askWithin is how long a client may take to send its command.
 const askWithin = 5 * time.Second
 
 // serve answers the gateway.
@@ -218,7 +217,7 @@ func (j *judge) serve(l net.Listener) {
 	}
 }
 
-// command does what the gateway wants, and says what squid's configuration and the list are now.
+// command runs a command of the gateway, and returns the identities of squid's configuration and of the list.
 func (j *judge) command(command string) string {
 	switch command {
 	case "reload":

@@ -52,7 +52,7 @@ func (r *running) install(t *testing.T, content string) {
 	}
 }
 
-// ask asks as squid does.
+// ask asks like squid.
 func (r *running) ask(t *testing.T, question string) string {
 	t.Helper()
 	if _, err := io.WriteString(r.in, question+"\n"); err != nil {
@@ -66,8 +66,8 @@ func (r *running) ask(t *testing.T, question string) string {
 	return strings.TrimSuffix(string(answer[:n]), "\n")
 }
 
-// tell tells as the gateway does.
-func (r *running) tell(t *testing.T, command string) string {
+// command sends a command like the gateway.
+func (r *running) command(t *testing.T, command string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", r.Socket)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What is not understood is not let through: squid lets pass only what has a verdict.
+// What is not understood is denied: squid only lets requests with a verdict pass.
 func TestWhatIsNotUnderstood(t *testing.T) {
 	r := start(t, "layout ab 0\n")
 	if got := r.ask(t, question); got != "7 OK verdict_=ab-pass" {
@@ -127,14 +127,14 @@ func TestWithoutAList(t *testing.T) {
 		if got := r.ask(t, question); !strings.HasPrefix(got, "7 BH ") {
 			t.Errorf("%q: %q", content, got)
 		}
-		if got := r.tell(t, "state"); got != "ok mark -" {
+		if got := r.command(t, "state"); got != "ok mark -" {
 			t.Errorf("%q: %q", content, got)
 		}
-		if got := r.tell(t, "reload"); !strings.HasPrefix(got, "error ") {
+		if got := r.command(t, "reload"); !strings.HasPrefix(got, "error ") {
 			t.Errorf("%q: %q", content, got)
 		}
 		r.install(t, "layout cd 0\n")
-		if got := r.tell(t, "reload"); got != "ok mark "+verdict.Digest([]byte("layout cd 0\n")) {
+		if got := r.command(t, "reload"); got != "ok mark "+verdict.Digest([]byte("layout cd 0\n")) {
 			t.Errorf("%q: %q", content, got)
 		}
 		if got := r.ask(t, question); got != "7 OK verdict_=cd-pass" {
@@ -148,27 +148,27 @@ func TestReload(t *testing.T) {
 	r := start(t, first)
 	r.ask(t, question)
 	r.install(t, second)
-	if got := r.tell(t, "state"); got != "ok mark "+verdict.Digest([]byte(first)) {
+	if got := r.command(t, "state"); got != "ok mark "+verdict.Digest([]byte(first)) {
 		t.Error(got)
 	}
 	if got := r.ask(t, question); got != "7 OK verdict_=ab-pass" {
 		t.Error(got)
 	}
-	if got := r.tell(t, "reload"); got != "ok mark "+verdict.Digest([]byte(second)) {
+	if got := r.command(t, "reload"); got != "ok mark "+verdict.Digest([]byte(second)) {
 		t.Error(got)
 	}
 	if got := r.ask(t, question); got != "7 OK verdict_=ab-deny-0" {
 		t.Error(got)
 	}
-	// One that cannot be read leaves what is there.
+	// If the new list cannot be read, the present one stays.
 	r.install(t, "rubbish")
-	if got := r.tell(t, "reload"); !strings.HasPrefix(got, "error ") {
+	if got := r.command(t, "reload"); !strings.HasPrefix(got, "error ") {
 		t.Error(got)
 	}
 	if got := r.ask(t, question); got != "7 OK verdict_=ab-deny-0" {
 		t.Error(got)
 	}
-	if got := r.tell(t, "dance"); got != "error no such command" {
+	if got := r.command(t, "dance"); got != "error no such command" {
 		t.Error(got)
 	}
 	info, err := os.Stat(r.Socket)
@@ -177,7 +177,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A judge takes the socket of the one before it, which goes without taking it along.
+// A judge takes over the socket of its predecessor, which does not remove it when it ends.
 func TestSocketChangesHands(t *testing.T) {
 	a := start(t, "layout ab 0\n")
 	a.ask(t, question)
@@ -186,13 +186,13 @@ func TestSocketChangesHands(t *testing.T) {
 	in, write := io.Pipe()
 	go func() { b.done <- judge.Run(b.Options, in, io.Discard, &b.log) }()
 	next := "ok next " + verdict.Digest([]byte("layout ab 0\n"))
-	waittest.Until(t, "the next one has the socket", func() bool { return a.tell(t, "state") == next })
+	waittest.Until(t, "the next one has the socket", func() bool { return a.command(t, "state") == next })
 	a.in.Close()
 	if err := <-a.done; err != nil {
 		t.Error(err)
 	}
 	a.done <- nil
-	if got := a.tell(t, "state"); !strings.HasPrefix(got, "ok next ") {
+	if got := a.command(t, "state"); !strings.HasPrefix(got, "ok next ") {
 		t.Error(got)
 	}
 	write.Close()
@@ -201,7 +201,7 @@ func TestSocketChangesHands(t *testing.T) {
 	}
 }
 
-// Without its socket it judges all the same.
+// It also judges without its socket.
 func TestWithoutASocket(t *testing.T) {
 	dir := t.TempDir()
 	o := judge.Options{List: filepath.Join(dir, "list"), Socket: filepath.Join(dir, "nowhere", "sock"), Now: time.Now}
@@ -217,7 +217,7 @@ func TestWithoutASocket(t *testing.T) {
 	}
 }
 
-// A question that is longer than any of squid's ends the judge: squid starts another one.
+// A question that is longer than any of squid's ends the judge, and squid starts another one.
 func TestEndlessQuestion(t *testing.T) {
 	var out, log bytes.Buffer
 	err := judge.Run(judge.Options{Now: time.Now}, strings.NewReader("1 "+strings.Repeat("a", 1<<20)+"\n"), &out, &log)

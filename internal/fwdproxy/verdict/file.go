@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Digest names the content of a list's file.
+// Digest identifies the content of a list's file.
 func Digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Read reads a list from its file. Its first line has the layout and how many entries there are; then each entry has a line:
+// Read parses the file of a list. The first line has the layout and the number of entries; each entry has a line:
 //
 //	layout 0a1b2c3d4e5f6071 1
 //	deny 0 dstdomain .example.net
 //
-// Whatever is not understood spoils all of it.
+// Any error invalidates the whole file.
 func Read(content []byte) (*List, error) {
 	layout, count := "", -1
 	var entries []Entry

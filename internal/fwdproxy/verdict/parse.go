@@ -15,13 +15,13 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Check says what is wrong with the value of an entry, in a sentence for the person who typed it.
+// Check returns what is wrong with the value of an entry, in a sentence for the operator.
 func Check(kind, text string) error {
 	_, err := parse(kind, text)
 	return err
 }
 
-// parsed is the value of an entry. Only what belongs to its type is there.
+// parsed is the value of an entry. Only the fields of its type are set.
 type parsed struct {
 	domains  []string
 	networks []netip.Prefix
@@ -31,10 +31,10 @@ type parsed struct {
 	ports    []ports
 	methods  []string
 	times    []window
-	days     bool // the last word of times were days, whose hours may follow
+	days     bool // the last word of times was days, so hours may follow
 }
 
-// span is all addresses from one to another.
+// span is a range of addresses.
 type span struct{ first, last netip.Addr }
 
 func (s span) has(a netip.Addr) bool {
@@ -51,13 +51,13 @@ type window struct {
 	first, last int
 }
 
-// has tells whether a moment is in the window, the last minute included.
+// has reports whether a time is in the window, which includes the last minute.
 func (w window) has(at time.Time) bool {
 	minute := at.Hour()*60 + at.Minute()
 	return w.days&(1<<at.Weekday()) != 0 && w.first <= minute && minute <= w.last
 }
 
-// parsers take one word of a value each. A value of type time is more than words.
+// parsers parse one word of a value each. A value of type time is more than its words.
 var parsers = map[string]func(p *parsed, word string) error{
 	"src":          (*parsed).address,
 	"dst":          (*parsed).address,
@@ -110,10 +110,10 @@ func (p *parsed) address(word string) error {
 	return nil
 }
 
-// mapped is an address that stands for one of IPv4. squid keeps these so, and would find them in a network that holds it.
+// mapped is an IPv4-mapped address. squid stores IPv4 addresses in this form, and would match them in a network that contains it.
 var mapped = netip.MustParseAddr("::ffff:0:0")
 
-// TooWide tells whether a network of IPv6 holds all of IPv4 for squid. Only ::/0 does not: squid has a word for it.
+// TooWide reports whether an IPv6 network contains all of IPv4 for squid. ::/0 does not, because squid has a special word for it.
 func TooWide(n netip.Prefix) bool {
 	return n.Bits() > 0 && (span{n.Addr(), value.Last(n)}).has(mapped)
 }
@@ -139,12 +139,12 @@ func (p *parsed) domain(word string) error {
 	return nil
 }
 
-// expression takes a regular expression in the syntax of RE2, which takes time in proportion to the text, whatever it says.
+// expression compiles a regular expression in RE2 syntax, whose time is linear in the text.
 func expression(into *[]*regexp.Regexp, word, flags string) error {
 	if word == "-i" || word == "+i" {
 		return errors.New("to ignore case, start the expression with (?i) instead of " + word)
 	}
-	// Without the flags, so that a complaint names nothing that nobody typed.
+	// Without the flags, so that an error quotes only what was typed.
 	if _, err := regexp.Compile(word); err != nil {
 		wrong := &syntax.Error{}
 		if !errors.As(err, &wrong) {
@@ -183,12 +183,12 @@ func (p *parsed) method(word string) error {
 	return nil
 }
 
-// dayLetters are squid's, from Sunday on. D is every working day.
+// dayLetters are squid's letters, starting on Sunday. D stands for all working days.
 const dayLetters = "SMTWHFA"
 
 const everyDay, workingDays = 0x7f, 0x3e
 
-// time takes the days, or the hours of the days before them.
+// time parses days, or the hours of the preceding days.
 func (p *parsed) time(word string) error {
 	if days, ok := parseDays(word); ok {
 		p.times, p.days = append(p.times, window{days, 0, 24 * 60}), true

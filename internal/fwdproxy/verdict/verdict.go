@@ -1,5 +1,5 @@
-// Package verdict decides about a request to the forward proxy by the ordered access list. It is a pure function: the same code
-// says what a value of an entry may be, and what it means, so that nothing is accepted that is judged otherwise.
+// Package verdict decides about requests to the forward proxy by the ordered access list. It is a pure function: the same code checks the
+// values of entries and interprets them, so that nothing is accepted that would be judged differently.
 package verdict
 
 import (
@@ -10,55 +10,55 @@ import (
 	"time"
 )
 
-// Note is what squid keeps a verdict under. The names that end without an underscore are squid's own: since 6 it warns of each
-// that it does not know.
+// Note is the name of squid's annotation for a verdict. Names without a trailing underscore are reserved for squid: since version 6 it
+// warns about unknown ones.
 const Note = "verdict_"
 
 // Entry is one entry of the access list.
 type Entry struct {
 	Type, Value string
 	Allow       bool
-	// Position counts the entries of type dst before it. Those are squid's own to judge: it alone knows the address.
+	// Position counts the preceding entries of type dst. Those are judged by squid, which alone knows the address.
 	Position int
 }
 
-// Request is what is asked of the proxy.
+// Request is a request to the proxy.
 type Request struct {
 	Source netip.Addr
 	Method string
-	// Host is lower-case, without brackets and without a dot at its end.
+	// Host is lower-case, without brackets and without a trailing dot.
 	Host string
 	Port int
-	// URL is that of the request, percent-decoded; host:port for a CONNECT.
+	// URL is percent-decoded; it is host:port for a CONNECT.
 	URL string
 	At  time.Time
 }
 
-// Verdict is what becomes of a request.
+// Verdict is the decision about a request.
 type Verdict struct {
-	// Decided says that an entry matched, or that the port is not one of those that are open.
+	// Decided means that an entry matched, or that the port is not open.
 	Decided bool
 	Allow   bool
-	// Position is that of the entry.
+	// Position is the entry's position.
 	Position int
 }
 
-// List is an access list, ready to judge. What can be looked up is, so that a list of many thousands costs little; the rest is
+// List is an access list that is ready to judge. It uses lookups where possible, so that a list of many thousands is fast; the rest is
 // tried in order.
 type List struct {
-	// Layout names the entries of type dst that the positions refer to.
+	// Layout identifies the entries of type dst that the positions refer to.
 	Layout string
 
 	entries  []Entry
-	domains  map[string]int // first entry with the name; with a dot before it for the names below, too
+	domains  map[string]int // first entry with the name; with a leading dot for the names below, too
 	networks map[netip.Prefix]int
-	bits     map[int][]int // the lengths of networks that there are, by the length of their addresses
+	bits     map[int][]int // the prefix lengths of the networks, by the length of their addresses
 	methods  map[string]int
 	tried    []trial
-	open     []ports // that an entry allows
+	open     []ports // allowed by an entry
 }
 
-// trial is an entry that has to be tried.
+// trial is an entry that must be tried.
 type trial struct {
 	entry int
 	match matcher
@@ -66,7 +66,7 @@ type trial struct {
 
 type matcher func(r *Request) bool
 
-// New makes a list of entries, which are in their order. One that cannot be understood spoils all.
+// New returns a list of ordered entries. One invalid entry invalidates the list.
 func New(layout string, entries []Entry) (*List, error) {
 	l := &List{
 		Layout: layout, entries: entries,
@@ -106,14 +106,13 @@ func (l *List) add(i int, e Entry) error {
 	return nil
 }
 
-// first notes the first entry that has a key.
+// first records the first entry that has a key.
 func first[K comparable](index map[K]int, key K, i int) {
 	if _, there := index[key]; !there {
 		index[key] = i
 	}
 }
 
-// Judge decides about a request.
 func (l *List) Judge(r *Request) Verdict {
 	if !usual(r) && !slices.ContainsFunc(l.open, func(p ports) bool { return p.has(r.Port) }) {
 		return Verdict{Decided: true}
@@ -134,7 +133,7 @@ func (l *List) Judge(r *Request) Verdict {
 	return Verdict{Decided: true, Allow: l.entries[i].Allow, Position: l.entries[i].Position}
 }
 
-// lookUp finds the first entry of those that need not be tried.
+// lookUp finds the first matching entry among those with lookups.
 func (l *List) lookUp(r *Request) int {
 	found := len(l.entries)
 	hit := func(i int, ok bool) {
@@ -166,10 +165,10 @@ func (l *List) lookUp(r *Request) int {
 	return found
 }
 
-// usualPorts are open without an entry, besides those from 1025 on: FTP, the web, and what else squid has always called safe.
+// usualPorts are open without an entry, besides those from 1025: FTP, the web, and what squid has always considered safe.
 var usualPorts = []int{21, 70, 80, 210, 280, 443, 488, 591, 777}
 
-// usual tells whether the port of a request is open without an entry. A tunnel can carry anything, and so has 443 alone.
+// usual reports whether the port of a request is open without an entry. A tunnel can carry anything, so only 443 is open for it.
 func usual(r *Request) bool {
 	if r.Method == "CONNECT" {
 		return r.Port == 443
@@ -177,7 +176,7 @@ func usual(r *Request) bool {
 	return r.Port >= 1025 || slices.Contains(usualPorts, r.Port)
 }
 
-// matcher tries what cannot be looked up; it is nil where there is no such thing.
+// matcher returns a function for what cannot be looked up; nil if there is nothing.
 func (p *parsed) matcher() matcher {
 	switch {
 	case len(p.hosts) > 0:

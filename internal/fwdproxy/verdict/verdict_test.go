@@ -133,7 +133,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Looking up must find what trying one entry after the other finds.
+// Lookups must find the same as trying one entry after the other.
 func TestFirstMatchDecides(t *testing.T) {
 	names := []string{"a.example", "b.a.example", "c.b.a.example", "example", "xa.example"}
 	values := map[string][]string{
@@ -197,7 +197,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	// A part is not the whole.
+	// A truncated file is invalid.
 	lines := strings.SplitAfter(good, "\n")
 	for n := range lines[:len(lines)-1] {
 		if _, err := verdict.Read([]byte(strings.Join(lines[:n], ""))); err == nil {

@@ -11,21 +11,21 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// backend is one that was carried over.
+// backend is a backend that was carried over.
 type backend struct {
 	name    string
 	section *section
-	// strips are the lines that take a prefix off paths.
+	// strips has the lines that strip a prefix from paths.
 	strips map[string]*line
-	// guarded says that HAProxy lets not everyone in, in a way that the gateway does not have.
+	// guarded means that HAProxy restricts access in a way that the gateway does not support.
 	guarded bool
 }
 
-// server is what a line says.
+// server is the content of a server line.
 type server struct {
 	name, address string
 	port          int
-	weight        int // 0 is said by drained
+	weight        int // drained stands for weight 0
 	weighted      bool
 	backup, off   bool
 	check         bool
@@ -34,7 +34,7 @@ type server struct {
 	inter         int
 }
 
-// readBackend carries a backend over, with its servers.
+// readBackend carries over a backend with its servers.
 func (c *conversion) readBackend(s *section) {
 	lines := s.find("server")
 	if s.kind == "listen" && len(lines) == 0 {
@@ -91,7 +91,7 @@ func (c *conversion) balance(s *section) string {
 	return "roundrobin"
 }
 
-// health are the fields of a health check.
+// health returns the fields of a health check.
 func (c *conversion) health(s *section, checked bool, inter int) importer.Row {
 	l := s.setting("option", "httpchk")
 	if !checked {
@@ -125,7 +125,7 @@ func (c *conversion) health(s *section, checked bool, inter int) importer.Row {
 				}
 			}
 		}
-		if _, sent, ok := strings.Cut(strings.Join(l.words, " "), "Host:"); ok { // the old way to say it
+		if _, sent, ok := strings.Cut(strings.Join(l.words, " "), "Host:"); ok { // the old syntax
 			host, _, _ = strings.Cut(strings.TrimSpace(sent), "\r")
 		}
 		if x := s.setting("http-check", "expect"); x != nil {
@@ -154,7 +154,7 @@ func (c *conversion) health(s *section, checked bool, inter int) importer.Row {
 
 var statusList = regexp.MustCompile(`^[1-5]\d\d(-[1-5]\d\d)?(,[1-5]\d\d(-[1-5]\d\d)?){0,19}$`)
 
-// expected are the healthy status codes of an http-check expect line.
+// expected returns the healthy status codes of an http-check expect line.
 func (c *conversion) expected(l *line) string {
 	words := l.words[2:]
 	for len(words) > 2 && (words[0] == "min-recv" || words[0] == "comment") {
@@ -174,7 +174,7 @@ func (c *conversion) expected(l *line) string {
 	return "200-399"
 }
 
-// The options of a server that take a value. What is not here takes none.
+// The options of a server that have a value. All others have none.
 var valued = []string{
 	"addr", "agent-addr", "agent-inter", "agent-port", "agent-send", "alpn", "ca-file", "check-alpn", "check-proto", "check-sni", "ciphers", "ciphersuites", "cookie", "crl-file", "crt",
 	"downinter", "error-limit", "fall", "fastinter", "id", "init-addr", "inter", "log-proto", "max-reuse", "maxconn", "maxqueue", "minconn", "namespace", "npn", "observe",
@@ -182,7 +182,7 @@ var valued = []string{
 	"resolvers", "rise", "shard", "sigalgs", "slowstart", "sni", "socks4", "source", "ssl-max-ver", "ssl-min-ver", "tcp-ut", "track", "verify", "verifyhost", "weight", "ws",
 }
 
-// readServers reads the servers of a section, which take over the options of default-server.
+// readServers reads the servers of a section, with the options of default-server.
 func (c *conversion) readServers(s *section, lines []*line) (list []server) {
 	base := server{weight: 1}
 	for _, l := range s.find("default-server") {
@@ -210,8 +210,8 @@ func (c *conversion) readServers(s *section, lines []*line) (list []server) {
 
 var notServer = regexp.MustCompile(`[^A-Za-z0-9_:.-]`)
 
-// serverName is a name that the gateway takes: dots become underscores in its proxy, and two that become the same are refused.
-// Taken has the names, and the last number that was given to each.
+// serverName returns a valid name: the gateway's proxy turns dots into underscores, and refuses two names that become the same. taken has
+// the names, with the last number given to each.
 func serverName(wish string, taken map[string]int) string {
 	wish = notServer.ReplaceAllString(wish, "_")
 	if len(wish) > 90 {
@@ -227,7 +227,7 @@ func serverName(wish string, taken map[string]int) string {
 	return name
 }
 
-// target is the address and port of a server, or why there is none.
+// target returns the address and port of a server, or why there is none.
 func target(text string) (address string, port int, why string) {
 	if strings.Contains(text, "${") {
 		return "", 0, "the value of an environment variable is not in the file"
@@ -253,10 +253,10 @@ func target(text string) (address string, port int, why string) {
 	return host.String(), port, ""
 }
 
-// The certificate files of the system, in the places of distributions.
+// The system's certificate files, in the places of distributions.
 var systemCA = []string{"@system-ca", "/etc/ssl/certs/ca-certificates.crt", "ca-certificates.crt", "/etc/ssl/certs", "/etc/pki/tls/certs/ca-bundle.crt"}
 
-// options reads the options of a server, and reports those that the gateway does not have.
+// options reads the options of a server, and reports those that the gateway lacks.
 func (c *conversion) options(l *line, words []string, x *server) {
 	var rest []string
 	for i := 0; i < len(words); i++ {
@@ -293,7 +293,7 @@ func (c *conversion) options(l *line, words []string, x *server) {
 		case "alpn", "proto":
 			x.http1 = !strings.Contains(arg, "h2")
 		case "sni", "check-sni", "check-ssl", "rise", "fall", "fastinter", "downinter", "resolvers", "resolve-prefer", "init-addr", "id", "on-marked-down":
-			// The gateway sends a name itself, and has its own pace.
+			// The gateway sends a name itself, and has its own intervals.
 		default:
 			rest = append(rest, strings.TrimSpace(option+" "+arg))
 		}
@@ -303,7 +303,7 @@ func (c *conversion) options(l *line, words []string, x *server) {
 	}
 }
 
-// seconds reads a time of HAProxy, at least one second. Without a unit it is in milliseconds.
+// seconds parses a time of HAProxy, at least one second. Without a unit it is in milliseconds.
 func seconds(text string) int {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz")
 	n, err := strconv.Atoi(digits)
@@ -326,13 +326,13 @@ func seconds(text string) int {
 	return max(n, 1)
 }
 
-// The usual ways to take a prefix off a path.
+// Common ways to strip a prefix from a path.
 var (
 	replacePath = regexp.MustCompile(`^\^?(/[A-Za-z0-9._~/-]*?)(?:/\(\.\*\)|\(/\.\*\)\??|\(/\)\?\(\.\*\)|\[/\]\?\(\.\*\))\$?$`)
 	regsubPath  = regexp.MustCompile(`^%\[path,regsub\(\^?(/[A-Za-z0-9._~/-]*?)/?,/?\)\]$`)
 )
 
-// readStrips reads which prefixes a backend takes off paths.
+// readStrips determines which prefixes a backend strips from paths.
 func (c *conversion) readStrips(b *backend) {
 	for _, l := range b.section.lines {
 		var m []string

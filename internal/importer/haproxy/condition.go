@@ -8,20 +8,20 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// term is a condition, as far as the gateway can have it: hosts and prefixes of paths, each nil where any will do.
+// term is a condition, as far as the gateway supports it: hosts and prefixes of paths, each nil for any.
 type term struct {
 	hosts, paths []string
 	tls          *bool
-	// bad says why the gateway cannot have it.
+	// bad says why the gateway does not support it.
 	bad string
-	// inexact says what of it is different at the gateway.
+	// inexact says how the gateway's version differs.
 	inexact string
 }
 
-// mostTerms is how many alternatives a condition may have when it is written out.
+// mostTerms is the maximum number of alternatives when a condition is expanded.
 const mostTerms = 256
 
-// and is what both say.
+// and returns the conjunction.
 func (t term) and(x term) term {
 	out := term{tls: t.tls, bad: t.bad, inexact: t.inexact}
 	if out.bad == "" {
@@ -44,7 +44,7 @@ func (t term) and(x term) term {
 	return out
 }
 
-// intersect is what two lists have in common; nil is everything.
+// intersect returns the common elements of two lists; nil stands for everything.
 func intersect(a, b []string) []string {
 	switch {
 	case a == nil:
@@ -61,27 +61,27 @@ func intersect(a, b []string) []string {
 	return both
 }
 
-// not is the condition's opposite.
+// not returns the opposite condition.
 func (t term) not() term {
 	if t.tls != nil && t.hosts == nil && t.paths == nil && t.bad == "" {
 		opposite := !*t.tls
 		return term{tls: &opposite}
 	}
 	if t.bad != "" || t.hosts == nil && challenge(t.paths) {
-		return term{bad: t.bad} // the gateway takes challenges out of everything else anyway
+		return term{bad: t.bad} // the gateway excludes challenges from everything else anyway
 	}
 	return term{bad: "the gateway has no conditions with not"}
 }
 
-// challenge tells whether paths are those of ACME, which the gateway answers itself.
+// challenge reports whether paths are those of ACME, which the gateway answers itself.
 func challenge(paths []string) bool {
 	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return !strings.HasPrefix(p, "/.well-known/acme-challenge") })
 }
 
-// acls are the named conditions of a section. A name that is declared twice holds if either does.
+// acls are the named conditions of a section. A name that is declared several times holds if any of them does.
 type acls map[string][]term
 
-// readACLs reads the acl lines of a section. What one of them says that the gateway cannot is told by what uses it, too.
+// readACLs reads the acl lines of a section. An unsupported condition is reported where it is used, too.
 func (c *conversion) readACLs(s *section) acls {
 	list := acls{}
 	for _, l := range s.find("acl") {
@@ -151,7 +151,7 @@ func (a acls) alternatives(words []string) []term {
 	return list
 }
 
-// refuse is the opposite of alternatives: none of them holds.
+// refuse returns the opposite of alternatives: none of them holds.
 func refuse(list []term) term {
 	out := term{}
 	for _, t := range list {
@@ -173,11 +173,11 @@ func multiply(a, b []term) []term {
 	return list
 }
 
-// hostFetch is a way to ask for the name of the site, and pathFetch for the path.
+// hostFetch matches a test of the host name, and pathFetch of the path.
 var (
 	hostFetch = regexp.MustCompile(`^(?:req\.|req_)?f?hdr(_beg|_end|_dom|_sub|_reg|_str)?\(host(?:,-?1)?\)((?:,(?:lower|host_only|field\(1,:\)|word\(1,:\)))*)$|^(?:ssl_fc_sni|req[._]ssl_sni)(_end|_reg|_beg|_dom|_sub)?(?:,lower)?$`)
 	pathFetch = regexp.MustCompile(`^path(_beg|_end|_dir|_dom|_sub|_reg)?(?:,lower)?$`)
-	// pathForm is what the path of a routing rule may be.
+	// pathForm matches a valid path of a routing rule.
 	pathForm = regexp.MustCompile(`^/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}){0,498}$`)
 )
 
@@ -245,7 +245,7 @@ func readHosts(method string, patterns []string) term {
 		case "str":
 			ok = add(p)
 		case "dom", "beg":
-			// A name that is whole is nearly always meant as such.
+			// A complete name is nearly always meant as such.
 			if ok = add(p); ok {
 				t.inexact = "it is carried over as the name " + p + " alone"
 			}

@@ -11,19 +11,19 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// domain is a site, as the frontends have it.
+// domain is a site in the frontends.
 type domain struct {
 	name    string
 	backend string
 	routes  []route
-	// secure says that the frontend that it was read from has TLS, and plain that one without TLS serves it.
+	// secure means that its frontend has TLS, and plain that a frontend without TLS serves it.
 	secure, plain bool
-	// redirected says that HTTP goes to HTTPS.
+	// redirected means that HTTP is redirected to HTTPS.
 	redirected bool
 	www        string
 	headers    []header
 	hsts       *hsts
-	// off says that HAProxy guards it in a way that the gateway does not have.
+	// off means that HAProxy restricts access in a way that the gateway does not support.
 	off bool
 }
 
@@ -32,7 +32,7 @@ type route struct {
 	strip, off      bool
 }
 
-// to gives the domain its backend.
+// to sets the domain's backend.
 func (d *domain) to(b *backend) { d.backend, d.off = b.name, d.off || b.guarded }
 
 func (d *domain) same(x *domain) bool {
@@ -46,19 +46,18 @@ type hsts struct {
 	subdomains, preload bool
 }
 
-// frontend is a section that clients come to.
+// frontend is a section for clients.
 type frontend struct {
 	*section
 	acls acls
-	// plain and secure say what its bind lines have.
+	// plain and secure describe its bind lines.
 	plain, secure bool
 	rules         []*rule
-	standard      *backend // for requests that no rule is for
+	standard      *backend // for requests without a matching rule
 	domains       []*domain
 	guarded       bool
 }
 
-// rule is a use_backend line.
 type rule struct {
 	*line
 	backend *backend
@@ -162,7 +161,7 @@ func (c *conversion) readRules(f *frontend) {
 	}
 }
 
-// covers tells whether a name of a rule is one of the domain's.
+// covers reports whether the names of a rule include the domain's.
 func covers(names []string, domain string) bool {
 	if names == nil || slices.Contains(names, domain) {
 		return true
@@ -171,7 +170,7 @@ func covers(names []string, domain string) bool {
 	return !strings.HasPrefix(domain, "*.") && slices.Contains(names, "*."+parent)
 }
 
-// follow goes through the rules of a frontend as a request for a domain does.
+// follow evaluates the rules of a frontend like a request for a domain.
 func (f *frontend) follow(name string) *domain {
 	d := &domain{name: name, secure: f.secure, plain: f.plain, off: f.guarded}
 	for _, r := range f.rules {
@@ -194,7 +193,7 @@ func (f *frontend) follow(name string) *domain {
 	return d
 }
 
-// lead makes the route of a prefix to a backend.
+// lead returns the route from a prefix to a backend.
 func (r *rule) lead(prefix string) route {
 	x := route{prefix: prefix, backend: r.backend.name, off: r.backend.guarded}
 	if l := r.backend.strips[strings.TrimSuffix(prefix, "/")]; l != nil {
@@ -203,7 +202,7 @@ func (r *rule) lead(prefix string) route {
 	return x
 }
 
-// readDefault gives the domains without a backend the one for everything else.
+// readDefault gives the domains without a backend the default one.
 func (c *conversion) readDefault(f *frontend) {
 	l := f.setting("default_backend")
 	if l != nil {
@@ -233,7 +232,7 @@ func (c *conversion) readDefault(f *frontend) {
 	}
 }
 
-// nowhere is a backend that is off: HAProxy answers 503 to requests without a backend, and so does the gateway then.
+// nowhere returns a backend that is off: HAProxy answers 503 to requests without a backend, and so does the gateway with this one.
 func (c *conversion) nowhere() string {
 	if c.closed == "" {
 		c.closed = c.doc.Name("proxy.backend", "no backend")
@@ -242,7 +241,7 @@ func (c *conversion) nowhere() string {
 	return c.closed
 }
 
-// merge puts a domain of a frontend together with what other frontends say about it. What has TLS decides.
+// merge combines a domain of a frontend with its definitions in other frontends. Those with TLS take precedence.
 func (c *conversion) merge(f *frontend, d *domain) {
 	was := c.domains[d.name]
 	if was == nil {
@@ -262,7 +261,7 @@ func (c *conversion) merge(f *frontend, d *domain) {
 	c.domains[d.name] = keep
 }
 
-// readRedirects reads the redirects of a frontend. It answers for which names HTTP goes to HTTPS, and "" for all of them.
+// readRedirects reads the redirects of a frontend. It returns the names whose HTTP is redirected to HTTPS, with "" for all.
 func (c *conversion) readRedirects(f *frontend) (names []string) {
 	for _, l := range f.lines {
 		words := l.words
@@ -298,10 +297,10 @@ func (c *conversion) readRedirects(f *frontend) (names []string) {
 	return names
 }
 
-// kept is what may follow the host in the target of a redirect that keeps the path.
+// kept matches what may follow the host in the target of a redirect that keeps the path.
 var kept = regexp.MustCompile(`^(%\[(capture\.req\.uri|path|pathq|url)\])?$`)
 
-// www makes a redirect between a name and the one with www. before it a setting of the domain that it goes to.
+// www turns a redirect between a name and the same name with www. into a setting of the target domain.
 func (c *conversion) www(f *frontend, from, to string) bool {
 	at := strings.Index(to, "%[")
 	if at < 0 {
@@ -327,7 +326,7 @@ func (c *conversion) www(f *frontend, from, to string) bool {
 		return false
 	}
 	f.domains[i].www = www
-	// It answers to both names now, and HAProxy redirects before it asks for a backend.
+	// It now answers to both names, and HAProxy redirects before it chooses a backend.
 	f.domains = slices.DeleteFunc(f.domains, func(d *domain) bool { return d.name == from })
 	return true
 }
@@ -338,7 +337,7 @@ var (
 	hstsAge     = regexp.MustCompile(`(?i)max-age\s*=\s*"?(\d{1,9})`)
 )
 
-// framing are the headers that the proxy alone sets.
+// framing lists the headers that only the proxy sets.
 var framing = []string{"connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 
 // readHeaders reads the response headers that a section sets for some domains.
@@ -365,7 +364,7 @@ func (c *conversion) readHeaders(s *section, domains []*domain) {
 	}
 }
 
-// set adds a header to a domain. The one for HSTS is a setting of its own.
+// set adds a header to a domain. HSTS is a setting of its own.
 func (d *domain) set(h header) {
 	if m := hstsAge.FindStringSubmatch(h.value); m != nil && h.operation != "remove" && strings.EqualFold(h.name, "Strict-Transport-Security") {
 		age, _ := strconv.ParseInt(m[1], 10, 64)
@@ -381,7 +380,6 @@ func (d *domain) set(h header) {
 	}
 }
 
-// writeDomains adds the domains to the document.
 func (c *conversion) writeDomains() {
 	for _, s := range c.sections {
 		if b := c.backends[s.name]; b != nil && b.section == s && s.kind == "backend" {

@@ -1,5 +1,5 @@
-// Package haproxy makes a configuration document of HAProxy's configuration: backends with their servers, and domains with their routing
-// rules from the conditions of frontends.
+// Package haproxy converts a configuration of HAProxy into a configuration document: backends with their servers, and domains with
+// routing rules from the conditions of frontends.
 package haproxy
 
 import (
@@ -11,22 +11,22 @@ import (
 	"edge.internal/gateway/internal/importer"
 )
 
-// conversion is an import under way.
+// conversion is an import in progress.
 type conversion struct {
 	doc      importer.Document
 	report   importer.Report
 	sections []*section
 	backends map[string]*backend
 	domains  map[string]*domain
-	// order are the names of the domains as they came.
+	// order lists the names of the domains in order of appearance.
 	order []string
-	// redirects says that there is a frontend that does nothing but redirect HTTP to HTTPS, whatever the name.
+	// redirects means that a frontend only redirects HTTP to HTTPS, for any name.
 	redirects bool
-	// closed is the name of the backend that answers 503, once one is needed.
+	// closed is the name of the backend that answers 503, if one is needed.
 	closed string
 }
 
-// Import reads a configuration of HAProxy.
+// Import converts an haproxy.cfg.
 func Import(ctx context.Context, text []byte) (*importer.Document, *importer.Report, error) {
 	c := &conversion{backends: map[string]*backend{}, domains: map[string]*domain{}}
 	sections, err := parse(string(text), func(l *line) {
@@ -63,7 +63,7 @@ func (c *conversion) note(l *line, why string, args ...any) {
 	c.report.Add(l.number, l.text(), why, args...)
 }
 
-// drop reports a section and all that is in it.
+// drop reports a section with its content.
 func (c *conversion) drop(s *section, why string) {
 	c.note(&s.line, why)
 	for _, l := range s.lines {
@@ -71,7 +71,7 @@ func (c *conversion) drop(s *section, why string) {
 	}
 }
 
-// Why sections that are no proxies are not carried over.
+// Why sections that are not proxies are not carried over.
 var sectionReasons = map[string]string{
 	"global":      "the gateway manages the settings of its proxy itself",
 	"userlist":    "the gateway has no basic authentication for sites",
@@ -85,12 +85,12 @@ var sectionReasons = map[string]string{
 	"acme":        "the gateway orders certificates with its own ACME settings",
 }
 
-// pick leaves the proxies, and reports the other sections.
+// pick keeps the proxies, and reports the other sections.
 func (c *conversion) pick() {
 	var proxies []*section
 	for _, s := range c.sections {
 		switch s.kind {
-		case "defaults": // what is in it is claimed by the sections that take it over
+		case "defaults": // its content is claimed by the sections that inherit it
 		case "frontend", "backend", "listen":
 			mode := s.setting("mode")
 			switch {
@@ -119,23 +119,23 @@ func (c *conversion) pick() {
 	c.sections = proxies
 }
 
-// The first words of directives that keep requests out.
+// The first words of directives that restrict access.
 var guards = [][]string{
 	{"http-request", "deny"}, {"http-request", "auth"}, {"http-request", "reject"}, {"http-request", "tarpit"}, {"http-request", "silent-drop"}, {"http-request", "allow"},
 	{"block"}, {"tcp-request", "connection", "reject"}, {"tcp-request", "content", "reject"},
 }
 
-// limited is a condition on how often a client asks. Such a guard keeps clients out that ask too often, and protects no secrets.
+// limited matches a condition on a client's rate. Such a guard refuses clients that ask too often, and protects no secrets.
 var limited = regexp.MustCompile(`\bsc[0-9]?_|\bsrc_(conn|http|bytes|get_gpc|inc_gpc|clr)`)
 
-// guarded reports what keeps requests out of a section, and tells whether its sites must not be open to all in consequence.
+// guarded reports what restricts access to a section, and returns whether its sites must not be opened to everyone as a result.
 func (c *conversion) guarded(s *section) (guarded bool) {
 	var lines []*line
 	for _, at := range s.sources() {
 		lines = append(lines, at.lines...)
 	}
 	note := func(l *line, why string) {
-		if !l.claimed { // several sections may take it over
+		if !l.claimed { // several sections may inherit it
 			c.note(l, "%s", why)
 		}
 	}
@@ -167,14 +167,14 @@ func (c *conversion) guarded(s *section) (guarded bool) {
 	return guarded
 }
 
-// done are directives whose effect the gateway has anyway.
+// done lists directives whose effect the gateway has anyway.
 var done = [][]string{
 	{"option", "forwardfor"}, {"option", "http-server-close"}, {"option", "http-keep-alive"}, {"option", "redispatch"}, {"option", "dontlognull"}, {"option", "httplog"},
 	{"http-request", "set-header", "X-Forwarded-Proto"}, {"http-request", "add-header", "X-Forwarded-Proto"}, {"http-request", "set-header", "X-Forwarded-For"},
 	{"http-request", "set-header", "X-Forwarded-Host"}, {"mode"}, {"enabled"}, {"log", "global"},
 }
 
-// reasons say why directives are not carried over, by how they begin.
+// reasons explains why directives are not carried over, by their first words.
 var reasons = []struct {
 	words []string
 	why   string

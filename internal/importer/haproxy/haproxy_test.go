@@ -9,5 +9,5 @@ import (
 
 func TestImport(t *testing.T) { importertest.Golden(t, ".cfg", haproxy.Import) }
 
-// Whatever a file holds, there is a document and a report, or an error.
+// FuzzImport checks that every file yields a document and a report, or an error.
 func FuzzImport(f *testing.F) { importertest.Fuzz(f, ".cfg", haproxy.Import) }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// line is one directive. Whatever is carried over is claimed; what is left unclaimed is reported.
+// line is one directive. What is carried over is claimed; the rest is reported.
 type line struct {
 	number  int
 	words   []string
 	claimed bool
 }
 
-// word is the word at a position; there may be none.
+// word returns the word at a position; empty if there is none.
 func (l *line) word(i int) string {
 	if i < len(l.words) {
 		return l.words[i]
@@ -22,12 +22,12 @@ func (l *line) word(i int) string {
 	return ""
 }
 
-// is tells whether the line begins with some words.
+// is reports whether the line begins with some words.
 func (l *line) is(words ...string) bool {
 	return len(l.words) >= len(words) && slices.Equal(l.words[:len(words)], words)
 }
 
-// text is the line as people find it, cut where it becomes long.
+// text returns the line for people, truncated if it is long.
 func (l *line) text() string {
 	text := strings.Join(l.words, " ")
 	if runes := []rune(text); len(runes) > 100 {
@@ -36,16 +36,16 @@ func (l *line) text() string {
 	return text
 }
 
-// section is a part of the file.
+// section is a section of the file.
 type section struct {
 	kind, name string
 	line
 	lines []*line
-	// defaults is the section that this one takes over from, if any.
+	// defaults is the section that this one inherits from, if any.
 	defaults *section
 }
 
-// The first words that begin a section, wherever they are.
+// The first words that begin a section.
 var sectionWords = []string{
 	"global", "defaults", "frontend", "backend", "listen", "userlist", "peers", "resolvers", "mailers", "cache", "program", "http-errors", "ring",
 	"log-forward", "log-profile", "fcgi-app", "crt-store", "traces", "acme", "dynamic-update",
@@ -53,7 +53,7 @@ var sectionWords = []string{
 
 var errNoSection = errors.New("is not a configuration of HAProxy: it does not begin with a section such as global, defaults or frontend")
 
-// parse reads a file. Blocks that HAProxy takes or leaves by a condition are left out, and reported.
+// parse parses a file. Conditional blocks are left out and reported.
 func parse(text string, skipped func(l *line)) ([]*section, error) {
 	var list []*section
 	named := map[string]*section{}
@@ -115,8 +115,8 @@ func parse(text string, skipped func(l *line)) ([]*section, error) {
 	return list, nil
 }
 
-// split cuts a line into words as HAProxy does: blanks separate them, quotes and backslashes keep characters together, and # begins a
-// comment. Variables of the environment stay what they are written as, because their values are not in the file.
+// split splits a line into words like HAProxy: blanks separate them, quotes and backslashes keep characters together, and # begins a
+// comment. Environment variables are not expanded, because their values are not in the file.
 func split(text string) (words []string, err error) {
 	var word strings.Builder
 	inside, quote := false, byte(0)
@@ -168,7 +168,7 @@ func escaped(c byte) byte {
 	return c
 }
 
-// sources are a section and those that it takes over from, the nearest first.
+// sources returns a section and those that it inherits from, the nearest first.
 func (s *section) sources() (list []*section) {
 	for at := s; at != nil && !slices.Contains(list, at); at = at.defaults {
 		list = append(list, at)
@@ -176,7 +176,7 @@ func (s *section) sources() (list []*section) {
 	return list
 }
 
-// find are the lines of a section that begin with some words: its own, or those of its defaults where it has none. They are claimed.
+// find returns and claims the lines of a section that begin with some words: its own, or else inherited ones.
 func (s *section) find(words ...string) []*line {
 	for _, at := range s.sources() {
 		var found []*line
@@ -193,7 +193,7 @@ func (s *section) find(words ...string) []*line {
 	return nil
 }
 
-// setting is the last of the lines that begin with some words, which is the one that counts.
+// setting returns the last of the lines that begin with some words, which is the effective one.
 func (s *section) setting(words ...string) *line {
 	if found := s.find(words...); len(found) > 0 {
 		return found[len(found)-1]

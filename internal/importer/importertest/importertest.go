@@ -1,4 +1,4 @@
-// Package importertest holds importers against golden files.
+// Package importertest tests importers with golden files.
 package importertest
 
 import (
@@ -18,11 +18,11 @@ import (
 
 var update = flag.Bool("update", false, "write the expected documents and reports")
 
-// Import is an importer.
+// Import is the importer under test.
 type Import func(ctx context.Context, text []byte) (*importer.Document, *importer.Report, error)
 
-// Golden imports the files of testdata that end with a suffix, and compares what comes of each with the files beside it: NAME.yaml is the
-// document, NAME.report what was not carried over.
+// Golden imports the files of testdata with a suffix, and compares each result with the files beside it: NAME.yaml is the document,
+// NAME.report what was not carried over.
 func Golden(t *testing.T, suffix string, read Import) {
 	files, err := filepath.Glob("testdata/*" + suffix)
 	if err != nil || len(files) == 0 {
@@ -43,18 +43,18 @@ func Golden(t *testing.T, suffix string, read Import) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var said bytes.Buffer
-			if err := report.Print(&said, name); err != nil {
+			var printed bytes.Buffer
+			if err := report.Print(&printed, name); err != nil {
 				t.Fatal(err)
 			}
 			compare(t, strings.TrimSuffix(file, suffix)+".yaml", made)
-			compare(t, strings.TrimSuffix(file, suffix)+".report", said.Bytes())
+			compare(t, strings.TrimSuffix(file, suffix)+".report", printed.Bytes())
 		})
 	}
 }
 
-// Fuzz gives an importer what is similar to the files of testdata that end with a suffix. It must not panic, what it makes must be YAML, and
-// neither the document nor the report may grow out of proportion to the file.
+// Fuzz gives an importer variations of the files of testdata with a suffix. It must not panic, its output must be YAML, and neither the
+// document nor the report may grow out of proportion to the file.
 func Fuzz(f *testing.F, suffix string, read Import) {
 	files, err := filepath.Glob("testdata/*" + suffix)
 	if err != nil || len(files) == 0 {
@@ -82,12 +82,12 @@ func Fuzz(f *testing.F, suffix string, read Import) {
 		if err := yaml.Unmarshal(made, &back); err != nil || back.Gateway != 1 {
 			t.Fatalf("%v in\n%s", err, made)
 		}
-		var said bytes.Buffer
-		if err := report.Print(&said, "fuzz"); err != nil {
+		var printed bytes.Buffer
+		if err := report.Print(&printed, "fuzz"); err != nil {
 			t.Fatal(err)
 		}
-		if most := 1<<20 + 1000*len(text); len(made)+said.Len() > most {
-			t.Errorf("%d bytes became %d of a document and %d of a report", len(text), len(made), said.Len())
+		if most := 1<<20 + 1000*len(text); len(made)+printed.Len() > most {
+			t.Errorf("%d bytes became %d of a document and %d of a report", len(text), len(made), printed.Len())
 		}
 	})
 }

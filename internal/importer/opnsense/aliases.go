@@ -21,7 +21,7 @@ type alias struct {
 	bad     string
 	pending bool
 	read    bool
-	// object or group is what it is called in the document.
+	// object or group is its name in the document.
 	object, group string
 }
 
@@ -31,10 +31,10 @@ type place struct{ kind, value string }
 // ports is a range of ports; first is 0 for all of them.
 type ports struct{ first, last int }
 
-// mostMembers is how many members a group may have.
+// mostMembers is the maximum number of members of a group.
 const mostMembers = 1000
 
-// readPlace reads what may be in an alias or in a rule.
+// readPlace parses an element of an alias or a rule.
 func readPlace(text string) (place, bool) {
 	if a, err := value.Parse[value.Addr](text); err == nil {
 		return place{"host", a.String()}, true
@@ -51,7 +51,7 @@ func readPlace(text string) (place, bool) {
 	return place{}, false
 }
 
-// bounds are the first and the last address of a place; a name has none.
+// bounds returns the first and the last address of a place; a name has none.
 func (p place) bounds() (first, last netip.Addr, ok bool) {
 	if p.kind == "fqdn" {
 		return first, last, false
@@ -90,7 +90,7 @@ func (c *conversion) readAliases() {
 	}
 }
 
-// resolve reads an alias, and those that are in it.
+// resolve resolves an alias and those that it contains.
 func (c *conversion) resolve(a *alias) {
 	if a.read {
 		return
@@ -157,7 +157,7 @@ func distinct(all []place) []place {
 	return list
 }
 
-// places are the networks of an interface in a family (inet, inet6), or in both.
+// places returns the networks of an interface in a family (inet, inet6), or in both.
 func (i *iface) places(family string) (list []place) {
 	for _, v4 := range []bool{true, false} {
 		if n, ok := i.network(v4); ok && family != map[bool]string{true: "inet6", false: "inet"}[v4] {
@@ -167,13 +167,13 @@ func (i *iface) places(family string) (list []place) {
 	return list
 }
 
-// The names of ports that OPNsense takes instead of numbers, as far as they are common.
+// The common names of ports that OPNsense accepts instead of numbers.
 var portNames = map[string]int{
 	"ftp": 21, "ssh": 22, "telnet": 23, "smtp": 25, "domain": 53, "tftp": 69, "http": 80, "pop3": 110, "ntp": 123, "imap": 143, "snmp": 161, "ldap": 389, "https": 443,
 	"submission": 587, "ldaps": 636, "imaps": 993, "pop3s": 995, "openvpn": 1194, "radius": 1812, "ms-wbt-server": 3389, "sip": 5060, "isakmp": 500, "syslog": 514,
 }
 
-// readPorts reads a port or a range of them.
+// readPorts parses a port or a range of ports.
 func readPorts(text string) (p ports, ok bool) {
 	from, to, ranged := strings.Cut(strings.ReplaceAll(text, ":", "-"), "-")
 	if n, named := portNames[text]; named {
@@ -195,7 +195,7 @@ func (p ports) String() string {
 	return strconv.Itoa(p.first) + "-" + strconv.Itoa(p.last)
 }
 
-// writeAlias adds an alias to the document: one place is an object, several are a group of objects that are called by their values.
+// writeAlias adds an alias to the document: one place is an object, several are a group of objects named by their values.
 func (c *conversion) writeAlias(a *alias) {
 	description := a.get("description")
 	if len(a.places) == 1 {
@@ -214,7 +214,7 @@ func short(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// object is the address object of a place.
+// object returns the address object of a place.
 func (c *conversion) object(p place) string {
 	name := c.objects[p.value]
 	if name == "" {
@@ -243,7 +243,7 @@ func (c *conversion) group(wish, description string, places []place) string {
 // The protocols of services, by those of rules.
 var protocols = map[string]string{"tcp": "tcp", "udp": "udp", "tcp/udp": "tcp+udp", "icmp": "icmp", "icmp6": "icmpv6", "ipv6-icmp": "icmpv6", "icmpv6": "icmpv6"}
 
-// service is a service, or a group of them, for ports of a protocol.
+// service returns a service, or a group of services, for ports of a protocol.
 func (c *conversion) service(protocol, called string, numbers []ports) (object, group string) {
 	one := func(p ports) string {
 		wish := protocol
@@ -278,7 +278,7 @@ func (c *conversion) service(protocol, called string, numbers []ports) (object, 
 	return "", name
 }
 
-// complement are the ranges of addresses that are in none of the places. It needs to know them all, so names have none.
+// complement returns the ranges of addresses in none of the places. All of them must be known, so names have no complement.
 func complement(places []place, family string) ([]place, bool) {
 	type span struct{ first, last netip.Addr }
 	var list []place
@@ -300,7 +300,7 @@ func complement(places []place, family string) ([]place, bool) {
 			}
 		}
 		slices.SortFunc(taken, func(a, b span) int { return a.first.Compare(b.first) })
-		next := world.first // not valid behind the last address
+		next := world.first // invalid after the last address
 		for _, s := range taken {
 			if next.IsValid() && next.Less(s.first) {
 				list = append(list, place{"range", next.String() + "-" + s.first.Prev().String()})

@@ -76,7 +76,7 @@ func (c *conversion) readDHCP() {
 	}
 }
 
-// some is a list that is left out when it is empty.
+// some returns a list, or nil if it is empty.
 func some(list []string) any {
 	if len(list) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func some(list []string) any {
 	return list
 }
 
-// v4 keeps the IPv4 addresses of a list, each once.
+// v4 returns the distinct IPv4 addresses of a list.
 func v4(texts []string) (list []string) {
 	seen := map[string]bool{}
 	for _, text := range texts {
@@ -103,7 +103,7 @@ func texts(all []*element) (list []string) {
 	return list
 }
 
-// readISC reads what an interface has in the older server.
+// readISC reads an interface's settings of the older server.
 func (c *conversion) readISC(e *element) *subnet {
 	if e.name == "v4" || !e.says() {
 		return nil
@@ -120,7 +120,7 @@ func (c *conversion) readISC(e *element) *subnet {
 		return s
 	}
 	s.network = own.Masked()
-	// What is not said is the gateway itself.
+	// The default is the gateway itself.
 	if s.gateway == "" {
 		s.gateway = own.Addr().String()
 	} else if s.gateway == "none" {
@@ -133,7 +133,7 @@ func (c *conversion) readISC(e *element) *subnet {
 	return s
 }
 
-// v4 is the first IPv4 address of an interface.
+// v4 returns the first IPv4 address of an interface.
 func (i *iface) v4() (netip.Prefix, bool) {
 	for _, a := range i.addresses {
 		if a.Addr().Is4() {
@@ -143,7 +143,7 @@ func (i *iface) v4() (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// readKea reads the subnets of the newer server, also by their ids.
+// readKea reads the subnets of the newer server, and returns them also by id.
 func (c *conversion) readKea() (all []*subnet, byUUID map[string]*subnet) {
 	byUUID = map[string]*subnet{}
 	server := c.root.at("OPNsense", "Kea", "dhcp4")
@@ -176,7 +176,7 @@ func (c *conversion) readKea() (all []*subnet, byUUID map[string]*subnet) {
 						break
 					}
 				}
-				if e.yes("option_data_autocollect") { // as Kea does, what is not said is the gateway itself
+				if e.yes("option_data_autocollect") { // as in Kea, the default is the gateway itself
 					s.gateway = cmp.Or(s.gateway, own.Addr().String())
 					if len(s.resolvers) == 0 {
 						s.resolvers = []string{own.Addr().String()}
@@ -199,7 +199,7 @@ func (c *conversion) readKea() (all []*subnet, byUUID map[string]*subnet) {
 	return all, byUUID
 }
 
-// check says why a subnet cannot be carried over. It mends what can be left out.
+// check returns why a subnet cannot be carried over. It removes invalid optional settings.
 func (c *conversion) check(s *subnet, taken bool) string {
 	inside := func(text string) (netip.Addr, bool) {
 		a, err := netip.ParseAddr(text)
@@ -239,7 +239,7 @@ func (c *conversion) check(s *subnet, taken bool) string {
 	return ""
 }
 
-// hostName tells whether DHCP can send a name.
+// hostName reports whether DHCP can send a name.
 func hostName(text string) bool {
 	h, err := value.Parse[value.Host](text)
 	_, ip := netip.ParseAddr(text)

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// names are the records of the resolver, by zone.
+// names holds the records of the resolver, by zone.
 type names struct {
 	order   []string
 	records map[string][]importer.Row
@@ -65,14 +65,14 @@ func (c *conversion) readDNS() {
 	}
 }
 
-// zoneName is a name that a zone can have.
+// zoneName returns a valid name of a zone.
 func zoneName(text string) (string, bool) {
 	h, err := value.Parse[value.Host](text)
 	_, ip := netip.ParseAddr(text)
 	return h.String(), err == nil && ip != nil && h.String() != "invalid" && !strings.HasSuffix(h.String(), ".invalid")
 }
 
-// readHost reads a name and what it stands for: an address, or a mail server.
+// readHost reads a name with its address or mail server.
 func (c *conversion) readHost(n *names, e *element, host, domain string, of *element) {
 	of.pass("description", "descr", "aliases", "mxprio", "mx", "addptr")
 	called := strings.TrimPrefix(host+"."+domain, ".")
@@ -128,13 +128,13 @@ func (c *conversion) readHost(n *names, e *element, host, domain string, of *ele
 	n.records[zone] = append(n.records[zone], importer.Fields("zone_id", zone, "name", name, "type", kind, "value", text, "ttl", ttl, "priority", priority))
 }
 
-// labels tells whether a text is a name in a zone.
+// labels reports whether a text is a name within a zone.
 func labels(text string) bool {
 	_, err := value.Parse[value.Host](text + ".example")
 	return err == nil
 }
 
-// readForwards reads which resolvers are asked about which domains. It answers those for everything else.
+// readForwards reads the resolvers for particular domains. It returns those for everything else.
 func (c *conversion) readForwards(n *names) (upstream []string) {
 	lists := [][]*element{
 		c.root.all("OPNsense", "unboundplus", "domains", "domain"), c.root.all("unbound", "domainoverrides"), c.root.all("OPNsense", "unboundplus", "dots", "dot"),
@@ -188,7 +188,7 @@ func (c *conversion) readForwards(n *names) (upstream []string) {
 	return upstream
 }
 
-// writeSettings has the resolver answer the inside, as OPNsense does.
+// writeSettings makes the resolver answer internal networks, like OPNsense.
 func (c *conversion) writeSettings(upstream []string) {
 	general := c.root.at("OPNsense", "unboundplus", "general")
 	on := general != nil && general.yes("enabled")

@@ -12,19 +12,19 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// iface is an interface of the file: a key such as opt1, and the device behind it.
+// iface is an interface of the file: a key such as opt1, and its device.
 type iface struct {
 	*element
 	key, device, zone, descr string
-	// addresses are the static ones, with their networks.
+	// addresses lists the static addresses, with their networks.
 	addresses []netip.Prefix
-	// outside says that it leads to a gateway, so that what leaves by it is masqueraded.
+	// outside means that it leads to a gateway, so its outgoing traffic is masqueraded.
 	outside bool
-	// carried says that the gateway has such an interface.
+	// carried means that the gateway has such an interface.
 	carried, on bool
 }
 
-// network is its network of a family; there may be none.
+// network returns its network of a family, if any.
 func (i *iface) network(v4 bool) (netip.Prefix, bool) {
 	for _, a := range i.addresses {
 		if a.Addr().Is4() == v4 {
@@ -43,12 +43,12 @@ type gateway struct {
 	priority int
 }
 
-// The zones that every gateway has.
+// The built-in zones.
 var builtin = []string{"wan", "lan", "dmz", "mgmt", "cluster"}
 
 var notZone = regexp.MustCompile(`[^a-z0-9_-]+`)
 
-// zone makes a zone of what people call an interface.
+// zone derives a zone from the description of an interface.
 func (c *conversion) zone(wish, description string) string {
 	name := strings.Trim(notZone.ReplaceAllString(strings.ToLower(wish), "-"), "-_")
 	if name == "" || name[0] < 'a' || name[0] > 'z' || name == "any" || name == "self" {
@@ -76,12 +76,12 @@ func (c *conversion) byKey(key string) *iface {
 	return c.interfaces[i]
 }
 
-// device is the name that a device has at the gateway.
+// device returns the gateway's name of a device.
 func (c *conversion) device(name string) string {
 	return cmp.Or(c.devices[name], name)
 }
 
-// foreign are devices that the gateway does not have, and why.
+// foreign matches devices that the gateway does not have.
 var foreign = regexp.MustCompile(`^(pppoe|ppp|l2tp|pptp|ovpn|tun|tap|gif|gre|enc|ipsec|lo|stf|vxlan|wan_stf)`)
 
 // readInterfaces reads interfaces with their addresses, and routes.
@@ -99,7 +99,7 @@ func (c *conversion) readInterfaces() {
 			c.interfaces = append(c.interfaces, i)
 		}
 	}
-	// The names that every gateway has are for the interfaces that are called so first.
+	// Built-in names go first to the interfaces that have them in the file.
 	slices.SortStableFunc(c.interfaces, func(a, b *iface) int { return cmp.Compare(rank(a.key), rank(b.key)) })
 	for _, i := range c.interfaces {
 		wish := i.descr
@@ -131,7 +131,7 @@ func rank(key string) int {
 	return 2
 }
 
-// link is a device that other devices are made of.
+// link is a device that other devices are built on.
 type link struct {
 	*element
 	kind    string
@@ -140,7 +140,7 @@ type link struct {
 	carried bool
 }
 
-// The modes of a lagg, in the words of bonds.
+// The modes of a lagg, as modes of a bond.
 var bondModes = map[string]string{"lacp": "802.3ad", "failover": "active-backup", "fec": "balance-xor", "loadbalance": "balance-xor", "roundrobin": "balance-rr"}
 
 // readLinks reads VLANs, bonds and bridges, by the names of their devices.
@@ -185,7 +185,7 @@ func (c *conversion) readLinks() map[string]*link {
 	return links
 }
 
-// writeInterfaces adds the interfaces to the document, each behind those that it is made of.
+// writeInterfaces adds the interfaces to the document, each after those that it is built on.
 func (c *conversion) writeInterfaces() {
 	links := c.readLinks()
 	written, spare := map[string]bool{}, ""
@@ -242,7 +242,7 @@ func (c *conversion) writeInterfaces() {
 	}
 }
 
-// byDevice is the interface that has a device, by its name at the gateway.
+// byDevice returns the interface with a device, by its name in the gateway.
 func (c *conversion) byDevice(device string) *iface {
 	for _, i := range c.interfaces {
 		if c.device(i.device) == device {

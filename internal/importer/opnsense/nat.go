@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// mostNAT is how many rules one of OPNsense's may become: a rule of the gateway has one network on each side.
+// mostNAT is the maximum number of rules for one of OPNsense's: a rule of the gateway has one network on each side.
 const mostNAT = 64
 
 // readNAT reads port forwards and outbound NAT.
@@ -40,14 +40,14 @@ func (c *conversion) readNAT() {
 				endpoint{e, e.get("destination_net"), "", e.yes("destination_not")}, e.get("source_port"), e.get("destination_port"))
 		}
 	} else if e := c.root.at("nat", "outbound"); e != nil {
-		e.whole() // rules that are kept, and not applied
+		e.whole() // rules that are stored, but not applied
 	}
 	if mode == "automatic" || mode == "hybrid" {
 		c.masquerade()
 	}
 }
 
-// masquerade makes the rules that OPNsense adds automatically: what comes from the inside and leaves to the outside.
+// masquerade adds the rules that OPNsense adds automatically for traffic from the inside to the outside.
 func (c *conversion) masquerade() {
 	for _, out := range c.interfaces {
 		if !out.outside {
@@ -62,7 +62,7 @@ func (c *conversion) masquerade() {
 	}
 }
 
-// networksOf are the networks that a side of a NAT rule names; "" is any.
+// networksOf returns the networks on a side of a NAT rule; "" is any.
 func (c *conversion) networksOf(e endpoint, family string) ([]string, string) {
 	if e.net == "" || e.net == "any" {
 		if e.not {
@@ -94,13 +94,13 @@ func (c *conversion) networksOf(e endpoint, family string) ([]string, string) {
 
 var natProtocols = map[string]string{"": "any", "any": "any", "tcp": "tcp", "udp": "udp", "tcp/udp": "tcp+udp"}
 
-// management are the ports that a forward takes from the gateway's own management only if it says so.
+// management reports whether a forward takes ports of the gateway's own management, which needs permission.
 func management(protocol string, p ports) bool {
 	covers := func(n int) bool { return p.first == 0 || p.first <= n && n <= p.last }
 	return protocol != "udp" && covers(22) || covers(443)
 }
 
-// one is the address that a name stands for, if it is one.
+// one returns the address of a name, if it has exactly one.
 func (c *conversion) one(name, family string) (netip.Addr, bool) {
 	places, why := c.placesOf(name, family)
 	if why != "" || len(places) != 1 {
@@ -205,8 +205,8 @@ func (c *conversion) readForward(e *element) {
 	}
 }
 
-// forwarded are the networks that a port forward is for, and whether addresses of the gateway are among them. No network is all addresses of
-// the gateway, which is what an interface with a leased address has.
+// forwarded returns the destination networks of a port forward, and whether they include addresses of the gateway. No network stands for
+// all addresses of the gateway, as for an interface with a leased address.
 func (c *conversion) forwarded(e endpoint, family string) (list []string, own bool, why string) {
 	key, address := strings.CutSuffix(e.net, "ip")
 	i := c.byKey(key)

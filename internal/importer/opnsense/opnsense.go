@@ -1,5 +1,5 @@
-// Package opnsense makes a configuration document of OPNsense's config.xml: interfaces, addresses and routes, aliases, firewall and NAT
-// rules, DHCP, overrides of the resolver, and WireGuard.
+// Package opnsense converts OPNsense's config.xml into a configuration document: interfaces, addresses and routes, aliases, firewall and
+// NAT rules, DHCP, overrides of the resolver, and WireGuard.
 package opnsense
 
 import (
@@ -10,24 +10,24 @@ import (
 	"edge.internal/gateway/internal/importer"
 )
 
-// conversion is an import under way.
+// conversion is an import in progress.
 type conversion struct {
 	root   *element
 	doc    importer.Document
 	report importer.Report
-	// devices are the names that interfaces have at the gateway, by those that they have in the file.
+	// devices maps the file's names of interfaces to the gateway's.
 	devices    map[string]string
 	interfaces []*iface
 	own        map[netip.Addr]bool // the addresses of the gateway
 	zones      map[string]bool
 	aliases    map[string]*alias
-	objects    map[string]string   // names of address objects by what they are
-	groups     map[string]string   // names of groups that are made for one rule, by their members
-	services   map[string]string   // names of services and of groups of them, by what they are
+	objects    map[string]string   // names of address objects by their content
+	groups     map[string]string   // names of groups made for one rule, by their members
+	services   map[string]string   // names of services and groups of services, by their content
 	gateways   map[string]*gateway // by name
 }
 
-// Import reads a config.xml. Interfaces have other names on another machine: devices says which, by their names in the file.
+// Import reads a config.xml. devices maps the file's names of interfaces to those of this machine.
 func Import(ctx context.Context, text []byte, devices map[string]string) (*importer.Document, *importer.Report, error) {
 	root, err := parse(ctx, text)
 	if err != nil {
@@ -47,7 +47,7 @@ func Import(ctx context.Context, text []byte, devices map[string]string) (*impor
 	return &c.doc, &c.report, nil
 }
 
-// note reports an element. What people called it helps to find it.
+// note reports an element, with its description to help find it.
 func (c *conversion) note(e *element, called, why string, args ...any) {
 	what := "<" + e.name + ">"
 	if called != "" {
@@ -56,13 +56,13 @@ func (c *conversion) note(e *element, called, why string, args ...any) {
 	c.report.Add(e.line, what, why, args...)
 }
 
-// drop reports an element, of which nothing is carried over.
+// drop reports an element of which nothing is carried over.
 func (c *conversion) drop(e *element, called, why string, args ...any) {
 	c.note(e, called, why, args...)
 	e.whole()
 }
 
-// Why parts of the file are not carried over, by their place in it.
+// Why parts of the file are not carried over, by their path.
 var reasons = map[string]string{
 	"system":                       "set up host name, users, time zone and updates at the gateway",
 	"system/dnsserver":             "set the resolvers in the DNS settings of the gateway",
@@ -101,7 +101,7 @@ var reasons = map[string]string{
 	"syslog":                       "the gateway has its own log",
 }
 
-// reportRest reports what was not claimed: the outermost elements in which nothing was.
+// reportRest reports what was not claimed: the outermost elements without claimed content.
 func (c *conversion) reportRest(e *element, path string) {
 	for _, x := range e.children {
 		at := strings.TrimPrefix(path+"/"+x.name, "/")
@@ -120,11 +120,11 @@ func (c *conversion) reportRest(e *element, path string) {
 		if !known {
 			why = "the gateway has no equivalent"
 		}
-		c.report.Add(x.line, "<"+at+">"+said(x), "%s", why)
+		c.report.Add(x.line, "<"+at+">"+content(x), "%s", why)
 	}
 }
 
-// reason says why a part of the file, or what it is in, is not carried over.
+// reason returns why a part of the file, or its parent, is not carried over.
 func reason(at string) (why string, known bool) {
 	for known = false; !known && at != ""; {
 		why, known = reasons[at]
@@ -133,8 +133,8 @@ func reason(at string) (why string, known bool) {
 	return why, known
 }
 
-// said is the text of an element that has no others in it, cut where it becomes long. Those that may be secret are not shown.
-func said(e *element) string {
+// content returns the text of an element without children, truncated if it is long. Possible secrets are not shown.
+func content(e *element) string {
 	name := strings.ToLower(e.name)
 	for _, secret := range []string{"key", "pass", "secret", "psk", "prv", "crt", "token"} {
 		if strings.Contains(name, secret) {

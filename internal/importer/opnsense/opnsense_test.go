@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/importer/opnsense"
 )
 
-// devices are the names that the ports of the appliance have under Linux.
+// devices maps the ports of the appliance to their names in Linux.
 var devices = map[string]string{"igb0": "enp1s0", "igb1": "enp2s0"}
 
 func read(ctx context.Context, text []byte) (*importer.Document, *importer.Report, error) {
@@ -21,10 +21,10 @@ func read(ctx context.Context, text []byte) (*importer.Document, *importer.Repor
 
 func TestImport(t *testing.T) { importertest.Golden(t, ".xml", read) }
 
-// Whatever a file holds, there is a document and a report, or an error.
+// FuzzImport checks that every file yields a document and a report, or an error.
 func FuzzImport(f *testing.F) { importertest.Fuzz(f, ".xml", read) }
 
-// Comments split a text into many parts, which are put together once.
+// A text that comments split into many parts is joined once.
 func TestATextOfManyPartsIsReadOnce(t *testing.T) {
 	const parts = 20_000
 	text := []byte("<opnsense><system><hostname>" + strings.Repeat("abcdefghij<!---->", parts) + "</hostname></system></opnsense>")

@@ -22,21 +22,21 @@ type rule struct {
 	sequence                            int
 }
 
-// endpoint is a side of a rule: what it names, and the ports.
+// endpoint is a side of a rule: a name and ports.
 type endpoint struct {
 	*element
 	net, port string
 	not       bool
 }
 
-// A side of a rule of the gateway.
+// side is a side of a rule of the gateway.
 type side struct {
 	kind, object, group, cidr string
 	self                      bool
 	zone                      string
 }
 
-// readRules reads the firewall rules. Those for several interfaces come first, as in OPNsense.
+// readRules reads the firewall rules. Rules for several interfaces come first, as in OPNsense.
 func (c *conversion) readRules() {
 	var rules []*rule
 	for _, e := range c.root.all("OPNsense", "Firewall", "Filter", "rules", "rule") {
@@ -53,7 +53,7 @@ func (c *conversion) readRules() {
 	}
 }
 
-// turn is when a rule is asked: floating rules, those of groups, those of interfaces.
+// turn returns the order of evaluation: floating rules, those of groups, those of interfaces.
 func (c *conversion) turn(r *rule) int {
 	switch {
 	case r.floating || len(r.keys) != 1:
@@ -64,7 +64,7 @@ func (c *conversion) turn(r *rule) int {
 	return 2
 }
 
-// oldRule reads a rule of the pages of each interface.
+// oldRule reads a rule from the pages of each interface.
 func oldRule(e *element) *rule {
 	e.pass("created", "updated", "tracker", "id", "category", "associated-rule-id", "nosync", "disablereplyto", "reply-to")
 	if e.get("statetype") == "keep state" || e.get("statetype") == "" {
@@ -87,7 +87,7 @@ func oldEndpoint(e *element) endpoint {
 	return p
 }
 
-// newRule reads a rule of the newer page for all of them.
+// newRule reads a rule from the newer page for all interfaces.
 func newRule(e *element) *rule {
 	e.pass("categories", "statetype", "state-policy", "sort_order", "prio_group", "icmptype", "icmp6type")
 	r := &rule{
@@ -106,7 +106,7 @@ func newRule(e *element) *rule {
 
 var actions = map[string]string{"pass": "accept", "block": "drop", "reject": "reject"}
 
-// blockPrivate makes rules of the switch that blocks private networks on an interface.
+// blockPrivate converts the option to block private networks on an interface into rules.
 func (c *conversion) blockPrivate() {
 	var private []place
 	for _, n := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"} {
@@ -217,13 +217,13 @@ func (c *conversion) writeRule(r *rule) {
 	}
 }
 
-// fields are what a row says about a side.
+// fields returns the fields of a side for a row.
 func (s side) fields(name string) importer.Row {
 	return importer.Fields(name+"_kind", importer.Unless(s.kind, "any"), name+"_object_id", importer.Unless(s.object, ""), name+"_group_id", importer.Unless(s.group, ""),
 		name+"_cidr", importer.Unless(s.cidr, ""))
 }
 
-// narrow keeps a rule that is for one family from matching the other: a side that says nothing becomes all addresses of the family.
+// narrow keeps a rule for one family from matching the other: an unrestricted side becomes all addresses of the family.
 func narrow(src, dst *side, family string) {
 	everything := map[string]string{"inet": "0.0.0.0/0", "inet6": "::/0"}[family]
 	if everything == "" {
@@ -237,7 +237,7 @@ func narrow(src, dst *side, family string) {
 	}
 }
 
-// zonesOf are the zones of some interfaces and groups of them; no interface is all of them.
+// zonesOf returns the zones of interfaces and groups of interfaces; no interface stands for all.
 func (c *conversion) zonesOf(keys []string) (zones []string, why string) {
 	if len(keys) == 0 || slices.Contains(keys, "any") {
 		return []string{"any"}, ""
@@ -272,7 +272,7 @@ func (c *conversion) zonesOf(keys []string) (zones []string, why string) {
 	return zones, ""
 }
 
-// side reads an endpoint. A rule that cannot be carried over exactly must not become wider, so that what is unclear is refused.
+// side converts an endpoint. A rule that cannot be carried over exactly must not become wider, so anything unclear is refused.
 func (c *conversion) side(e endpoint, family string) (s side, why string) {
 	if e.net == "any" || e.net == "" {
 		if e.not {
@@ -325,7 +325,7 @@ func (c *conversion) side(e endpoint, family string) (s side, why string) {
 	return s, ""
 }
 
-// named are the names that stand for something besides addresses, and the aliases that are in the document.
+// named returns the side for names other than plain addresses, and for aliases in the document.
 func (c *conversion) named(name, family string) (side, bool) {
 	if name == "(self)" {
 		return side{kind: "any", self: true}, true
@@ -345,7 +345,7 @@ func (c *conversion) named(name, family string) (side, bool) {
 	return side{}, false
 }
 
-// placesOf are the addresses that a name stands for.
+// placesOf returns the addresses that a name stands for.
 func (c *conversion) placesOf(name, family string) ([]place, string) {
 	if i := c.byKey(name); i != nil {
 		if len(i.addresses) == 0 {
@@ -375,7 +375,7 @@ func (c *conversion) placesOf(name, family string) ([]place, string) {
 	return []place{p}, ""
 }
 
-// only are the places of a family: a rule for one must not match addresses of the other. Names may have both.
+// only returns the places of a family: a rule for one must not match addresses of the other. Names may have both.
 func only(places []place, family string) (list []place) {
 	for _, p := range places {
 		first, _, known := p.bounds()
@@ -386,7 +386,7 @@ func only(places []place, family string) (list []place) {
 	return list
 }
 
-// portsOf are the ports that a rule names; none are all of them.
+// portsOf returns the ports of a rule; none stands for all.
 func (c *conversion) portsOf(text string) (numbers []ports, why string) {
 	for _, item := range list(text) {
 		if item == "any" {

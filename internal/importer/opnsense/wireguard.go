@@ -17,10 +17,10 @@ func (c *conversion) tunnels() []*element {
 	return c.root.all("OPNsense", "wireguard", "server", "servers", "server")
 }
 
-// tunnelDevice is the name of the interface of a tunnel.
+// tunnelDevice returns the interface name of a tunnel.
 func tunnelDevice(e *element) string { return "wg" + cmp.Or(e.get("instance"), "0") }
 
-// tunnelZones are the zones of all tunnels: rules of OPNsense can be for all of them at once.
+// tunnelZones returns the zones of all tunnels: OPNsense's rules can be for all of them at once.
 func (c *conversion) tunnelZones() (zones []string) {
 	for _, e := range c.tunnels() {
 		zones = append(zones, c.tunnelZone(tunnelDevice(e)))
@@ -28,7 +28,7 @@ func (c *conversion) tunnelZones() (zones []string) {
 	return zones
 }
 
-// tunnelZone is the zone of a tunnel. Those that have no interface in OPNsense share one.
+// tunnelZone returns the zone of a tunnel. Tunnels without an interface in OPNsense share one.
 func (c *conversion) tunnelZone(device string) string {
 	if i := c.byDevice(device); i != nil {
 		return i.zone
@@ -40,13 +40,13 @@ func (c *conversion) tunnelZone(device string) string {
 	return shared
 }
 
-// key tells whether a text is a key of WireGuard.
+// key reports whether a text is a WireGuard key.
 func key(text string) bool {
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	return err == nil && len(b) == 32 && [32]byte(b) != [32]byte{}
 }
 
-// readWireGuard reads tunnels with their peers. Keys come along: they are in the file as they are.
+// readWireGuard reads tunnels with their peers, including the keys, which the file has in plain text.
 func (c *conversion) readWireGuard() {
 	peers := map[string]*element{}
 	used := map[string]bool{}
@@ -116,7 +116,7 @@ func (c *conversion) readWireGuard() {
 	}
 }
 
-// tunnelAddresses are the addresses of a tunnel, one for each network.
+// tunnelAddresses returns the addresses of a tunnel, one per network.
 func tunnelAddresses(text string) (addresses []netip.Prefix) {
 	for _, item := range list(text) {
 		p, err := netip.ParsePrefix(item)

@@ -11,24 +11,23 @@ import (
 	"strings"
 )
 
-// element is a part of the file. Whatever is looked at is claimed; what is left unclaimed is reported.
+// element is an element of the file. What is read is claimed; the rest is reported.
 type element struct {
 	name     string
 	uuid     string
 	line     int
 	text     string
 	children []*element
-	said     *strings.Builder // the text until the element ends
+	buffer   *strings.Builder // the text until the element ends
 	claimed  bool
 }
 
-// The bounds of a file: no real one comes near.
+// Limits that no real file comes near.
 const (
 	mostDepth    = 64
 	mostElements = 1 << 20
 )
 
-// parse reads a file.
 func parse(ctx context.Context, text []byte) (*element, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.CharsetReader = func(charset string, in io.Reader) (io.Reader, error) {
@@ -54,7 +53,7 @@ func parse(ctx context.Context, text []byte) (*element, error) {
 		switch token := token.(type) {
 		case xml.StartElement:
 			line, _ := d.InputPos()
-			e := &element{name: token.Name.Local, line: line, said: &strings.Builder{}}
+			e := &element{name: token.Name.Local, line: line, buffer: &strings.Builder{}}
 			for _, a := range token.Attr {
 				if a.Name.Local == "uuid" {
 					e.uuid = a.Value
@@ -72,11 +71,11 @@ func parse(ctx context.Context, text []byte) (*element, error) {
 			open = append(open, e)
 		case xml.EndElement:
 			e := open[len(open)-1]
-			e.text, e.said = strings.TrimSpace(e.said.String()), nil
+			e.text, e.buffer = strings.TrimSpace(e.buffer.String()), nil
 			open = open[:len(open)-1]
 		case xml.CharData:
 			if len(open) > 0 {
-				open[len(open)-1].said.Write(token)
+				open[len(open)-1].buffer.Write(token)
 			}
 		}
 	}
@@ -87,7 +86,7 @@ func parse(ctx context.Context, text []byte) (*element, error) {
 	return root, nil
 }
 
-// all are the elements at a path below this one. They and those on the way are claimed.
+// all returns the elements at a path below this one. It claims them and those on the way.
 func (e *element) all(path ...string) (list []*element) {
 	if e == nil {
 		return nil
@@ -106,7 +105,7 @@ func (e *element) all(path ...string) (list []*element) {
 	return list
 }
 
-// at is the first element at a path below this one, or nil.
+// at returns the first element at a path below this one, or nil.
 func (e *element) at(path ...string) *element {
 	if list := e.all(path...); len(list) > 0 {
 		return list[0]
@@ -114,7 +113,7 @@ func (e *element) at(path ...string) *element {
 	return nil
 }
 
-// get is the text at a path below this element.
+// get returns the text at a path below this element.
 func (e *element) get(path ...string) string {
 	if x := e.at(path...); x != nil {
 		return x.text
@@ -122,13 +121,13 @@ func (e *element) get(path ...string) string {
 	return ""
 }
 
-// yes tells whether a switch is on: it is there, and not 0 or no.
+// yes reports whether a switch is on: it exists, and is not 0 or no.
 func (e *element) yes(path ...string) bool {
 	x := e.at(path...)
 	return x != nil && x.text != "0" && !strings.EqualFold(x.text, "no")
 }
 
-// pass claims elements that say nothing about what is carried over, such as when a row was changed.
+// pass claims elements without meaning for the result, such as the time of a change.
 func (e *element) pass(names ...string) {
 	for _, c := range e.children {
 		if slices.Contains(names, c.name) {
@@ -137,7 +136,7 @@ func (e *element) pass(names ...string) {
 	}
 }
 
-// whole claims an element and all in it.
+// whole claims an element with its content.
 func (e *element) whole() {
 	e.claimed = true
 	for _, c := range e.children {
@@ -145,7 +144,7 @@ func (e *element) whole() {
 	}
 }
 
-// says tells whether there is anything in an element besides what is off and what is empty.
+// says reports whether an element contains anything that is neither off nor empty.
 func (e *element) says() bool {
 	return len(e.children) == 0 && e.text != "" && e.text != "0" || slices.ContainsFunc(e.children, (*element).says)
 }

@@ -1,4 +1,4 @@
-// Package programs is the programs whose configuration can be imported, and the route that imports it.
+// Package programs lists the programs whose configuration can be imported, and provides the route for it.
 package programs
 
 import (
@@ -15,14 +15,14 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Program is one whose configuration can be imported.
+// Program is a program whose configuration can be imported.
 type Program struct {
 	Name, File, Short string
-	// Read makes a document of a file. Interfaces that have another name here are told by name.
+	// Read converts a file into a document. interfaces maps the file's names of interfaces to those of this machine.
 	Read func(ctx context.Context, text []byte, interfaces map[string]string) (*importer.Document, *importer.Report, error)
 }
 
-// All lists them.
+// All lists the supported programs.
 var All = []Program{
 	{"haproxy", "haproxy.cfg", "Import domains, routing rules, backends and servers from a haproxy.cfg",
 		func(ctx context.Context, text []byte, _ map[string]string) (*importer.Document, *importer.Report, error) {
@@ -31,7 +31,7 @@ var All = []Program{
 	{"opnsense", "config.xml", "Import interfaces, firewall, NAT, DHCP, DNS overrides and WireGuard from OPNsense's config.xml", opnsense.Import},
 }
 
-// Imported is a configuration document that was made of another program's configuration.
+// Imported is a configuration document made from another program's configuration.
 type Imported struct {
 	Document string     `json:"document" doc:"The document, as YAML. Look at it, then plan and apply it."`
 	Secret   bool       `json:"secret" doc:"Whether it has private keys in plain text."`
@@ -50,8 +50,8 @@ type input struct {
 	Interfaces string `query:"interfaces" doc:"For OPNsense: what interfaces are called here, for example igb0=enp1s0,igb1=enp2s0."`
 }
 
-// Mount adds the route that makes configuration documents of other programs' configurations. It looks at nothing of the gateway and changes nothing.
-// It is for those who may apply the document, which may have keys in it, and one is made at a time.
+// Mount adds the route that converts other programs' configurations. It neither reads nor changes anything of the gateway. Only those who
+// may apply the document may use it, because the document may contain keys. One conversion runs at a time.
 func Mount(router *httpd.Router, programs []Program) {
 	place := make(chan struct{}, 1)
 	router.Add(httpd.Route{

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// ending hangs up when all of it was read.
+// ending hangs up when everything was read.
 type ending struct {
 	io.Reader
 	hangUp func()
@@ -27,7 +27,7 @@ func (e *ending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// One import runs at a time, for administrators. Who waits and hangs up is gone.
+// One import runs at a time, for administrators. A waiting caller that hangs up is removed.
 func TestImportsTakeTurns(t *testing.T) {
 	b := kittest.New(t)
 	begun := make(chan struct{}, 10)

@@ -279,7 +279,6 @@ func lasted(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// read locks and reads a condition.
 func read(ctx context.Context, tx *db.Tx, kind Name, key string) (s state, err error) {
 	err = tx.QueryRow(ctx, `SELECT severity, since, ended_at, told_at, times, event_id FROM alarm_conditions WHERE kind = $1 AND key = $2 FOR UPDATE`, kind, key).
 		Scan(&s.Severity, &s.Since, &s.EndedAt, &s.NotifiedAt, &s.Times, &s.EventID)

@@ -71,7 +71,7 @@ func (b *bench) clear(t *testing.T, kind *alarm.Kind, key string) {
 	}
 }
 
-func TestTheSameIsToldOnceIn12HoursAlsoByAnotherProcess(t *testing.T) {
+func TestOneNotificationIn12HoursAcrossProcesses(t *testing.T) {
 	b := newBench(t)
 	a := alarm.Alarm{Kind: backendDown, Key: "1", Subject: "web", Message: "all 2 servers are down"}
 	b.raise(t, a)
@@ -102,7 +102,7 @@ func TestWorseIsNotTheSame(t *testing.T) {
 	b.wantEvents(t, 0)
 }
 
-func TestWhatIsOverIsToldOnce(t *testing.T) {
+func TestTheEndIsNotifiedOnce(t *testing.T) {
 	b := newBench(t)
 	b.clear(t, memoryFull, "")
 	b.wantEvents(t, 0)
@@ -124,7 +124,7 @@ func TestWhatIsOverIsToldOnce(t *testing.T) {
 }
 
 // A condition that comes and goes causes one notification in 12 hours, and so does its end; the history has all of it.
-func TestWhatComesAndGoesIsToldOnce(t *testing.T) {
+func TestFlappingIsNotifiedOnce(t *testing.T) {
 	b := newBench(t)
 	flap := alarm.Alarm{Kind: tunnelDown, Key: "wg0", Severity: alarm.Warning}
 	for range 10 {
@@ -214,7 +214,7 @@ func TestSettleRaisesAndClears(t *testing.T) {
 	}
 }
 
-func TestOfManyAtOnceOneIsTold(t *testing.T) {
+func TestConcurrentReportsNotifyOnce(t *testing.T) {
 	b := newBench(t)
 	var all sync.WaitGroup
 	for range 20 {

@@ -11,7 +11,7 @@ import (
 // configuration runs already.
 func (l *lane) adjust(ctx context.Context) {
 	if err := l.adapted(ctx); err != nil && !errors.Is(err, host.ErrNotInstalled) {
-		l.engine.log.Warn("the daemon does not follow the machine", "component", l.id, "err", err)
+		l.engine.log.Warn("adapting the daemon to the machine failed", "component", l.id, "err", err)
 	}
 }
 

@@ -64,7 +64,6 @@ func render(lines []string) ([]host.File, error) {
 	return []host.File{{Place: chrony.DropIn, Content: []byte(strings.Join(lines, "\n") + "\n")}}, nil
 }
 
-// openings returns one opening per line.
 func openings(lines []string) (list []policy.Opening) {
 	for _, line := range lines {
 		list = append(list, policy.Opening{Service: line})
@@ -125,7 +124,6 @@ func (x *toy) set(change func()) {
 	change()
 }
 
-// setSick makes the daemon fail with any file.
 func (x *toy) setSick(err error) {
 	x.set(func() { x.sick = func(string) error { return err } })
 }

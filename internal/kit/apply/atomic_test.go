@@ -107,8 +107,8 @@ func (x *switchboard) addAs(ctx context.Context, lines ...string) (apply.Outcome
 	})
 }
 
-// tell is addAs for a change that returns the rows it touches.
-func (x *switchboard) tell(ctx context.Context, kind, line string, more ...string) (apply.Outcome, error) {
+// addRows is addAs for a change that returns the rows it touches.
+func (x *switchboard) addRows(ctx context.Context, kind, line string, more ...string) (apply.Outcome, error) {
 	return x.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for _, line := range append(more, line) {
 			if _, err := tx.Exec(ctx, `INSERT INTO toy_lines VALUES ($1)`, line); err != nil {
@@ -150,7 +150,7 @@ func TestChangeOfRowsReadsNoOthers(t *testing.T) {
 	change := func(kind, line string, reads bool) {
 		t.Helper()
 		_, _, before := x.counts()
-		o, err := x.tell(t.Context(), kind, line)
+		o, err := x.addRows(t.Context(), kind, line)
 		if err != nil || o[apply.PacketFilter] != apply.Live {
 			t.Fatal(o, err)
 		}
@@ -167,16 +167,16 @@ func TestChangeOfRowsReadsNoOthers(t *testing.T) {
 	change("toy.other", "e", true)
 	change("toy.line", "a", false)
 	wants("a b d e")
-	if _, err := x.tell(t.Context(), "toy.line", "bad"); !fault.Is(err, fault.Invalid) {
+	if _, err := x.addRows(t.Context(), "toy.line", "bad"); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
-	if _, err := x.tell(t.Context(), "toy.line", "f", "f"); err == nil {
+	if _, err := x.addRows(t.Context(), "toy.line", "f", "f"); err == nil {
 		t.Error("two equal lines were stored")
 	}
 	wants("a b d e")
 	// Another program counts its revision in its own transaction.
 	dbtest.Exec(t, x.DB, `WITH other AS (UPDATE apply_revisions SET revision = revision + 1 WHERE component = 'packet-filter') INSERT INTO toy_lines VALUES ('c')`)
-	if _, err := x.tell(t.Context(), "toy.line", "h"); err != nil {
+	if _, err := x.addRows(t.Context(), "toy.line", "h"); err != nil {
 		t.Error(err)
 	}
 	wants("a b c d e h")

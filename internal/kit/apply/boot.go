@@ -25,9 +25,9 @@ func (e *Engine) Boot(ctx context.Context) {
 		switch err := l.boot(ctx); {
 		case errors.Is(err, fs.ErrNotExist): // a new gateway
 		case err != nil:
-			e.log.Warn("the last configuration is not applied", "component", id, "err", err)
+			e.log.Warn("applying the last configuration failed", "component", id, "err", err)
 		default:
-			e.log.Info("the last configuration is applied until the database is available", "component", id)
+			e.log.Info("the last configuration was applied until the database is available", "component", id)
 		}
 	}
 }
@@ -49,7 +49,6 @@ func (l *lane) boot(ctx context.Context) (err error) {
 	return l.apply(ctx, config, files)
 }
 
-// keptConfig returns the kept configuration of a volatile component.
 func (l *lane) keptConfig() (any, error) {
 	if l.decode == nil {
 		return nil, fs.ErrNotExist

@@ -230,11 +230,10 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 	return e
 }
 
-// stopped returns an error if the daemon runs.
 func stopped(ctx context.Context, m host.Machine, u host.Unit) error {
 	state, err := m.State(ctx, u)
 	if err == nil && (state.Active == "active" || state.Active == "activating") {
-		err = fmt.Errorf("%s runs, and should not", u)
+		err = fmt.Errorf("%s is running, but should not be", u)
 	}
 	return err
 }

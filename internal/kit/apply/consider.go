@@ -73,6 +73,10 @@ func (l *lane) nextTarget(ctx context.Context, tx *db.Tx, revision int64, rows [
 	}
 	l.mu.Unlock()
 	if was != nil && len(rows) > 0 {
+		// Nothing that the database refuses may reach a daemon.
+		if err := tx.Flush(ctx); err != nil {
+			return nil, err
+		}
 		switch config, ok, err := l.amend(ctx, tx, was, rows); {
 		case err != nil:
 			return nil, fmt.Errorf("loading %s: %w", l.id, err)

@@ -76,7 +76,7 @@ func (e *Engine) watch(ctx context.Context) {
 		if err == nil {
 			continue
 		}
-		e.log.Warn("the daemons cannot be watched and are looked at on a timer", "err", err)
+		e.log.Warn("the daemons cannot be watched and are polled instead", "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(watchAgain):

@@ -69,7 +69,6 @@ func Register[C any](e *Engine, c Component[C]) {
 	e.order = append(e.order, c.ID)
 }
 
-// Run serves the lanes until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	for _, l := range e.lanes {

@@ -39,7 +39,6 @@ const (
 	goodFails = " (also with the last known good configuration)"
 )
 
-// explain says why a pass failed.
 func (l *lane) explain(err error) reason {
 	switch p, partial := errors.AsType[*Partial](err); {
 	case err == nil:
@@ -107,7 +106,7 @@ func (l *lane) inUse(cause string) string {
 	for _, n := range ports {
 		users, err := l.engine.host.PortUsers(n)
 		if err != nil {
-			l.engine.log.Warn("who uses a port cannot be found", "component", l.id, "err", err)
+			l.engine.log.Warn("finding the users of a port failed", "component", l.id, "err", err)
 		}
 		for _, u := range users {
 			sentences = append(sentences, u.String())

@@ -66,7 +66,6 @@ func (e *Engine) readGood(id ID) ([]host.File, error) {
 	return files, nil
 }
 
-// keepGood replaces the kept configuration.
 func (e *Engine) keepGood(id ID, was, now []host.File) error {
 	kept := map[host.Place][]byte{}
 	for _, f := range was {

@@ -111,7 +111,6 @@ type lane struct {
 	recorded Status
 }
 
-// failure is a state that the daemon did not take.
 type failure struct {
 	*target
 	cause error
@@ -146,7 +145,6 @@ type storedError struct{ error }
 
 func (e *storedError) Unwrap() error { return e.error }
 
-// run serves the lane until ctx ends.
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
 	due := time.Now().Add(l.engine.tick) // signals do not postpone it: the daemon is checked even if changes keep coming
@@ -234,14 +232,14 @@ func (l *lane) gather(ctx context.Context) {
 	}
 }
 
-// What a lane does besides passes.
+// Chores of a lane besides passes.
 const (
 	nothing  = iota
 	settling // the files must catch up with the daemon
 	writing  // the last known good configuration must be written
 )
 
-// next returns how long to wait for a signal if a pass is due, and what must be done first.
+// next returns how long to wait for a signal, given when the next pass is due, and what to do after the wait.
 func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
 	wait = time.Until(due)
 	l.keeping.Lock()
@@ -259,7 +257,6 @@ func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
 	return wait, chore
 }
 
-// pause returns the time from one pass to the next.
 func (l *lane) pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,7 +298,6 @@ func (l *lane) wake() {
 	}
 }
 
-// pass brings the daemon to the stored state.
 func (l *lane) pass(ctx context.Context) {
 	if l.isOverdue() {
 		return
@@ -340,7 +336,6 @@ func (l *lane) pass(ctx context.Context) {
 	}
 }
 
-// keep keeps the configuration that the daemon runs with.
 func (l *lane) keep(now *target) error {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
@@ -370,7 +365,6 @@ func (l *lane) write() error {
 	return nil
 }
 
-// writeLate writes what was left unwritten.
 func (l *lane) writeLate() {
 	l.keeping.Lock()
 	err := l.write()
@@ -459,29 +453,27 @@ func (l *lane) stored(ctx context.Context, fresh bool) (*target, error) {
 	left := l.committed
 	l.committed = nil
 	l.mu.Unlock()
-	if fresh {
-		left = nil
-	}
 	now := &target{}
+	if left != nil && !fresh {
+		switch revision, err := Revision(ctx, l.engine.db, l.id); {
+		case err != nil:
+			return now, &storedError{fmt.Errorf("loading: %w", err)}
+		case revision == left.revision:
+			return left, nil
+		}
+	}
 	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
 		if now.revision, err = Revision(ctx, tx, l.id); err != nil {
 			return err
 		}
-		if left != nil && left.revision == now.revision {
-			now = left
-			return nil
-		}
-		left = nil
 		now.config, err = l.load(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return now, &storedError{fmt.Errorf("loading: %w", err)}
 	}
-	if left == nil {
-		if now.files, err = l.render(now.config); err != nil {
-			return now, fmt.Errorf("rendering: %w", err)
-		}
+	if now.files, err = l.render(now.config); err != nil {
+		return now, fmt.Errorf("rendering: %w", err)
 	}
 	return now, nil
 }

@@ -54,7 +54,6 @@ func (x *toy) opened(t *testing.T, want string) {
 	})
 }
 
-// replace replaces all lines with one.
 func (x *toy) replace(t *testing.T, line string) {
 	t.Helper()
 	_, err := x.Engine.Commit(t.Context(), []apply.ID{apply.NTP, apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {

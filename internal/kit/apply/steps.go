@@ -37,7 +37,7 @@ func (l *lane) take(ctx context.Context, step Step) bool {
 	delete(l.steps, revision)
 	l.running = nil
 	if err != nil {
-		l.engine.log.Warn("a change at run time failed; the full way is taken", "component", l.id, "rev", revision, "err", err)
+		l.engine.log.Warn("a change at run time failed; a full pass follows", "component", l.id, "rev", revision, "err", err)
 		l.full, l.at = true, 0
 		l.mu.Unlock()
 		return false
@@ -120,7 +120,7 @@ func (l *lane) settle() {
 	l.settling = false
 	l.mu.Unlock()
 	if err != nil {
-		l.engine.log.Warn("the files are behind; the full way is taken", "component", l.id, "err", err)
+		l.engine.log.Warn("the files could not be brought up to date; a full pass follows", "component", l.id, "err", err)
 		l.kick(0, false)
 		return
 	}

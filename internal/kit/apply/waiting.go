@@ -182,7 +182,7 @@ func (e *Engine) Recover() error {
 		}
 		w := Waiting{Left: true}
 		if err := json.Unmarshal(b, &w); err != nil {
-			e.log.Error("what is to be confirmed cannot be read", "file", x.Name(), "err", err)
+			e.log.Error("the record of an unconfirmed change is unreadable", "file", x.Name(), "err", err)
 			continue
 		}
 		w.Left = true
@@ -313,7 +313,7 @@ func (l *lane) putBack(ctx context.Context) (err error) {
 		l.mu.Unlock()
 	}
 	if len(good) == 0 || config == nil && l.unit == "" {
-		return errors.New("no configuration from before is known")
+		return errors.New("no earlier configuration is known")
 	}
 	if err := l.install(l.lastApplied(), good); err != nil {
 		return err

@@ -60,10 +60,10 @@ func New(d *db.DB, c clock.Clock, nodeID, folder string) *Log {
 // AdminOnly hides the details of a kind's entries from viewers. Rooms call it when they are mounted.
 func (l *Log) AdminOnly(kind string) { l.adminOnly = append(l.adminOnly, kind) }
 
-// Shown returns an entry as its reader may see it.
-func (l *Log) Shown(to actor.Actor, e Entry) Entry {
+// VisibleTo returns an entry without the details that its reader must not see.
+func (l *Log) VisibleTo(reader actor.Actor, e Entry) Entry {
 	hidden := func(kind string) bool { return strings.HasPrefix(e.Action, kind+".") }
-	if to.Role != actor.Admin && slices.ContainsFunc(l.adminOnly, hidden) {
+	if reader.Role != actor.Admin && slices.ContainsFunc(l.adminOnly, hidden) {
 		e.Details = nil
 	}
 	return e

@@ -11,7 +11,6 @@ import (
 // channel is where the database announces each committed entry, whichever program or node wrote it.
 const channel = "audit_entries"
 
-// announced reads a committed entry.
 func (l *Log) announced(ctx context.Context, payload string) ([]Entry, error) {
 	id, err := uuid.Parse(payload)
 	if err != nil {

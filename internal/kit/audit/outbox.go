@@ -31,7 +31,6 @@ type outbox struct {
 
 func (o *outbox) path(id uuid.UUID) string { return filepath.Join(o.folder, id.String()+".json") }
 
-// keep writes an entry to disk.
 func (o *outbox) keep(e Entry) error {
 	b, err := wire.Encode(e)
 	if err != nil {
@@ -131,9 +130,9 @@ const deliverEvery = 2 * time.Second
 func (l *Log) Run(ctx context.Context, log *slog.Logger) {
 	for {
 		if n, err := l.Deliver(ctx); err != nil && !db.Away(err) {
-			log.Error("kept audit entries are not delivered", "err", err)
+			log.Error("delivering kept audit entries failed", "err", err)
 		} else if n > 0 {
-			log.Info("kept audit entries are delivered", "entries", n)
+			log.Info("kept audit entries were delivered", "entries", n)
 		}
 		select {
 		case <-ctx.Done():

@@ -96,7 +96,6 @@ const (
 	TakenBack = "taken_back"
 )
 
-// Settle stores the outcome of a waiting set.
 func (l *Log) Settle(tx *db.Tx, id uuid.UUID, state string) {
 	tx.Queue(`SELECT change_settle($1, $2)`, id, state)
 }
@@ -221,7 +220,6 @@ func (l *Log) Unsettled(ctx context.Context, q db.Querier) ([]Set, error) {
 	return sets, err
 }
 
-// Node returns the machine id of this node.
 func (l *Log) Node() string { return l.node }
 
 // Moment returns a time that is later than all changes so far.
@@ -258,7 +256,6 @@ func (l *Log) Who(ctx context.Context, q db.Querier, list []Row) (map[uuid.UUID]
 	return found, err
 }
 
-// Rows returns what a set has changed, in order.
 func (l *Log) Rows(ctx context.Context, q db.Querier, set uuid.UUID) ([]Row, error) {
 	return collect(q.Query(ctx, selectRows+`WHERE set_id = $1 ORDER BY at, row_id`, set))
 }

@@ -40,7 +40,6 @@ type fakeTimer struct {
 // NewFake returns a clock that stands at t.
 func NewFake(t time.Time) *Fake { return &Fake{now: t.UTC()} }
 
-// Now returns the time of the clock.
 func (f *Fake) Now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -75,7 +75,6 @@ func (m Map) print(key string, args []Arg) (string, error) {
 	return key + " " + value, nil
 }
 
-// Entry writes an entry whose key is a value.
 func (w *Writer) Entry(key Arg, fields ...Arg) {
 	switch {
 	case w.err != nil:

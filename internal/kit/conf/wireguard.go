@@ -26,7 +26,7 @@ func (wireguard) print(key string, args []Arg) (string, error) {
 		return key, nil
 	}
 	if !slices.Contains(wireguardKeys, key) {
-		return "", fmt.Errorf("is no key of the list")
+		return "", fmt.Errorf("is not an allowed key")
 	}
 	if len(args) == 0 {
 		return "", fmt.Errorf("a key has a value")

@@ -268,7 +268,7 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 	}
 	m := copyForm.FindStringSubmatch(line)
 	if m == nil {
-		return refusedDump("it says %.80q", line)
+		return refusedDump("it contains %.80q", line)
 	}
 	table := bare(m[1])
 	var columns []string
@@ -287,14 +287,14 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 	case l.loaded[table]:
 		return refusedDump("it has the table %s twice", table)
 	case !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(columns))):
-		return refusedDump("the table %s has other columns than its version has", table)
+		return refusedDump("the columns of the table %s do not match its version", table)
 	}
 	for i := range columns {
 		columns[i] = quoted(columns[i])
 	}
 	sql := "COPY public." + quoted(table) + " (" + strings.Join(columns, ", ") + ") FROM STDIN"
 	if _, err := l.tx.Conn().PgConn().CopyFrom(ctx, rows, sql); err != nil {
-		return refusedDump("the rows of %s are not taken: %w", table, err)
+		return refusedDump("the rows of %s were refused: %w", table, err)
 	}
 	l.loaded[table] = true
 	return nil

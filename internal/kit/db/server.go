@@ -226,7 +226,7 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 	case there[s.Live()] && there[former] && !there[next]:
 		return nil
 	case !there[s.Live()] || !there[next] || there[former]:
-		return fmt.Errorf("the databases are not what they were: there is %q", has)
+		return fmt.Errorf("the databases have changed in the meantime: there is %q", has)
 	}
 	if err := s.dismiss(ctx); err != nil {
 		return err

@@ -34,7 +34,6 @@ func (h *History[C, P]) Points() []P {
 	return append([]P{}, h.points...)
 }
 
-// Add records the counters at a time.
 func (h *History[C, P]) Add(at time.Time, now C) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

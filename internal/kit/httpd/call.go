@@ -22,14 +22,14 @@ import (
 // Call is one request on its way through a handler, and also the request's context.
 type Call struct {
 	context.Context
-	Request    *http.Request
-	Actor      actor.Actor
-	response   http.ResponseWriter
-	status     int
-	creates    string // see Doc
-	afterwards func()
-	anew       bool
-	reached    time.Time // see Reached
+	Request       *http.Request
+	Actor         actor.Actor
+	response      http.ResponseWriter
+	status        int
+	creates       string // see Doc
+	afterwards    func()
+	newConnection bool
+	reached       time.Time // see Reached
 }
 
 // NewCall returns a call that belongs to no route, for tests of functions that take a Call.

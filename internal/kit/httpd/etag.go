@@ -31,7 +31,6 @@ func enclose(data []byte) []byte {
 	return append(body, `,"error":null}`...)
 }
 
-// Size returns the length of the body in bytes.
 func (e Encoded) Size() int { return len(e.body) }
 
 // ReplyTagged answers with encoded data, or with 304 if the caller has it.

@@ -80,11 +80,11 @@ func (r *Router) elsewhere(route *Route, c *Call) (done bool, err error) {
 	return r.Forward(c, err)
 }
 
-// Anew requires a new connection if the call is forwarded: a kept one may still work although no new one can be opened.
-func (c *Call) Anew() { c.anew = true }
+// RequireNewConnection requires a new connection if the call is forwarded: a kept one may still work although no new one can be opened.
+func (c *Call) RequireNewConnection() { c.newConnection = true }
 
-// IsAnew reports whether the call must be forwarded over a new connection.
-func (c *Call) IsAnew() bool { return c.anew }
+// NeedsNewConnection reports whether the call must be forwarded over a new connection.
+func (c *Call) NeedsNewConnection() bool { return c.newConnection }
 
 // Peek decodes the body of a request before it is handled. It ignores errors, which the handler reports.
 func (c *Call) Peek(into any) error {

@@ -149,7 +149,6 @@ const (
 	h2Settings = 4
 )
 
-// openH2 connects and sends the headers of stream 1.
 func openH2(t *testing.T, dialer *net.Dialer, address string, headers ...string) h2 {
 	t.Helper()
 	// the certificate is self-signed
@@ -180,7 +179,6 @@ func (h h2) write(kind, flags, stream byte, payload string) {
 	}
 }
 
-// read returns the next frame of a type.
 func (h h2) read(kind byte) []byte {
 	h.t.Helper()
 	for {

@@ -126,7 +126,6 @@ func (p *Port) left(l net.Listener) bool {
 	return p.held != l || p.isClosed()
 }
 
-// Accept waits for the next connection.
 func (p *Port) Accept() (net.Conn, error) {
 	select {
 	case a := <-p.accepted:
@@ -136,7 +135,6 @@ func (p *Port) Accept() (net.Conn, error) {
 	}
 }
 
-// Close releases the port permanently.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	defer p.work.Wait()

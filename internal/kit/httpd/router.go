@@ -95,7 +95,6 @@ type Route struct {
 	changing *sync.Mutex // held by a mutation that depends on the state that this route shows
 }
 
-// Enveloped reports whether the route's answers have an envelope.
 func (r *Route) Enveloped() bool { return r.Out != nil }
 
 // SchemaSource is a type, and how the documentation shows it.
@@ -138,7 +137,6 @@ func NewRouter(log *slog.Logger) *Router {
 	return &Router{Log: log, byPath: map[string]map[string]*Route{}, observe: func(string, int, time.Duration) {}}
 }
 
-// Routes lists the registered routes, in order.
 func (r *Router) Routes() []*Route { return r.routes }
 
 // Add registers a route with a handler that works on the call itself. Use Handle for everything that fits the envelope.
@@ -414,7 +412,7 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		return err
 	}
 	if err := http.NewResponseController(w).Flush(); err != nil {
-		r.Log.Warn("an answer may come too late", "err", err)
+		r.Log.Warn("flushing an answer failed", "err", err)
 	}
 	go c.afterwards()
 	return nil
@@ -471,6 +469,17 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets a WebSocket reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// securityHeaders are set on every response. All responses share the values: to change one, set it to a new slice.
+var securityHeaders = http.Header{
+	"Strict-Transport-Security":  {"max-age=31536000"},
+	"X-Content-Type-Options":     {"nosniff"},
+	"X-Frame-Options":            {"DENY"},
+	"Referrer-Policy":            {"no-referrer"},
+	"Cross-Origin-Opener-Policy": {"same-origin"},
+	"Permissions-Policy":         {"camera=(), microphone=(), geolocation=()"},
+	"Content-Security-Policy":    {contentPolicy("")},
+}
+
 // guard handles every request first: it adds the request id and the security headers, writes the log line, recovers from panics,
 // and refuses requests that another site makes with the user's cookie.
 func (r *Router) guard(next http.Handler) http.Handler {
@@ -484,14 +493,8 @@ func (r *Router) guard(next http.Handler) http.Handler {
 		}
 		req = req.WithContext(ctx)
 		h := w.Header()
+		maps.Copy(h, securityHeaders)
 		h.Set("X-Request-ID", id)
-		h.Set("Strict-Transport-Security", "max-age=31536000")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
-		h.Set("Content-Security-Policy", contentPolicy(""))
 		if strings.HasPrefix(req.URL.Path, "/api/") {
 			h.Set("Cache-Control", "no-store")
 		}

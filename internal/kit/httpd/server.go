@@ -185,8 +185,8 @@ func give(path, group string) error {
 	return nil // a user who is not in the group runs no HAProxy of that group either
 }
 
-// ListenProxied listens on a unix socket whose clients say in a PROXY header for whom they speak. What follows is TLS
-// or plain HTTP: a forwarder passes the browser's TLS through, HAProxy has ended it already.
+// ListenProxied listens on a unix socket whose clients send the address of their own client in a PROXY header. TLS or plain HTTP
+// follows: a forwarder passes the browser's TLS through, while HAProxy terminates it.
 func ListenProxied(path string, mode os.FileMode, group string, cfg *tls.Config) (net.Listener, error) {
 	l, err := ListenUnix(path, mode, group)
 	if err != nil {

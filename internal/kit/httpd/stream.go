@@ -104,7 +104,6 @@ type heartbeat struct {
 
 var heartbeatPlan = planFor(reflect.TypeFor[heartbeat]())
 
-// Validate checks the interval.
 func (h *heartbeat) Validate() error {
 	if h.Seconds != nil && (*h.Seconds < 1 || *h.Seconds > 60) {
 		return fault.Field("heartbeat", "must be between 1 and 60")

@@ -161,7 +161,6 @@ func (f Folder) Reserve(bytes int64) error {
 	return nil
 }
 
-// Release frees the reserved space.
 func (f Folder) Release() error { return f.Remove(reserve) }
 
 // ReadJSON reads a file of a folder; a missing one is fs.ErrNotExist.

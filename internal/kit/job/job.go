@@ -72,7 +72,6 @@ func (n Name) known() known {
 // Wished reports whether the job has wishes.
 func (n Name) Wished() bool { return n.known().name != "" }
 
-// Service returns the job's systemd unit.
 func (n Name) Service() (string, error) {
 	if !slices.Contains(names, n) {
 		return "", fmt.Errorf("no job %q in the list", string(n))
@@ -86,7 +85,6 @@ func (n Name) Folder() string { return "/var/lib/" + string(n) }
 // wishFile exists in the folder of a job from the wish until the job has ended.
 const wishFile = "wish.json"
 
-// WishFile returns the path of the wish.
 func (n Name) WishFile() string { return n.Folder() + "/" + wishFile }
 
 // Passphrase is the file in a job's folder that holds the passphrase of its wish, for root only.

@@ -94,7 +94,6 @@ type plainWish struct{ Wish }
 
 func (plainWish) Check() error { return nil }
 
-// begun returns the record of a job that begins with a wish.
 func begun[W, R any](wish W, record R) R {
 	w, r := wishOf(&wish), recordOf(&record)
 	r.ID, r.State, r.BeganAt = w.ID, Running, w.At

@@ -23,7 +23,6 @@ type ledger struct {
 // maxSteps limits the record of a job that is interrupted again and again.
 const maxSteps = 40
 
-// interrupted marks the steps that were running as interrupted.
 func (l *ledger) interrupted() {
 	for i := range l.record.Steps {
 		if s := &l.record.Steps[i]; s.State == StepRunning {

@@ -11,7 +11,6 @@ import (
 // outputLimit limits the output of a step that is kept: its end, where errors are.
 const outputLimit = 16 << 10
 
-// tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte

@@ -29,7 +29,6 @@ type Service struct {
 	Holders func(port int) ([]string, error)
 }
 
-// reverseProxy is the component that serves the console.
 const reverseProxy = "reverse-proxy"
 
 // Live returns the components that are live. If the API does not answer, or has not applied everything, it may be starting, and
@@ -168,7 +167,6 @@ func (s Service) control() *http.Transport {
 	}}
 }
 
-// askWithin bounds one request to the service.
 const askWithin = 10 * time.Second
 
 // get makes a request to the API, and decodes the data in the envelope.

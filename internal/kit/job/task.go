@@ -97,7 +97,7 @@ func (t *Task[W, R]) advance(ctx context.Context, rec *R) error {
 	}
 	// The reserved space is for taking the job back.
 	if err := t.Folder.Release(); err != nil {
-		t.Log.Warn("giving back the space that was set aside", "err", err)
+		t.Log.Warn("releasing the reserved space failed", "err", err)
 	}
 	if err := t.Back(ctx, rec); ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -118,7 +118,6 @@ func (t *Task[W, R]) forward(ctx context.Context, rec *R) error {
 	return t.Forward(ctx, rec)
 }
 
-// end records how the job ended.
 func (t *Task[W, R]) end(rec *R, state State, reason string) error {
 	r := recordOf(rec)
 	r.State, r.Reason, r.EndedAt = state, sentence(reason), time.Now().UTC()
@@ -130,7 +129,6 @@ func (t *Task[W, R]) Step(ctx context.Context, rec *R, name string, do func(cont
 	return t.ledger(rec).do(ctx, name, do)
 }
 
-// Save writes the record.
 func (t *Task[W, R]) Save(rec *R) error { return t.ledger(rec).save() }
 
 func (t *Task[W, R]) ledger(rec *R) *ledger {

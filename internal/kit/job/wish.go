@@ -56,7 +56,6 @@ func (f Folder) lockWishes() (unlock func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// wishOf returns the path of the wish for a job.
 func (f Folder) wishOf(n Name) string { return filepath.Join(f.root, n.WishFile()) }
 
 // first returns an error if another job has an earlier wish. Whoever grants a wish checks this again: a power cut may bring back

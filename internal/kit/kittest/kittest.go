@@ -109,7 +109,6 @@ func Again(t testing.TB, stopped *Bench) *Bench {
 	return b
 }
 
-// Handler returns the handler that Start serves.
 func (b *Bench) Handler() http.Handler { return b.handler }
 
 // Roles authenticates test callers by "Authorization: Bearer admin" or viewer.
@@ -133,7 +132,6 @@ type Answer struct {
 	Error  *httpd.Envelope
 }
 
-// Into decodes the data.
 func (a *Answer) Into(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal(a.Data, v); err != nil {

@@ -5,7 +5,6 @@ import (
 	"sync"
 )
 
-// lockedWriter lets several goroutines log into one buffer.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer

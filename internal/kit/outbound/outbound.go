@@ -126,7 +126,6 @@ func (d *Door) allow(ctx context.Context, to netip.AddrPort) error {
 	return err
 }
 
-// own reports whether the machine has the address.
 func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
 	links, err := d.machine.Links(ctx)
 	if err != nil {
@@ -142,7 +141,6 @@ func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// limited refuses plain HTTP, and bounds answers.
 type limited struct {
 	*http.Transport
 	plain bool

@@ -58,7 +58,6 @@ func Type(plain string) Typed { return Typed{plain: plain} }
 // Reveal returns what was typed, for another node that knows the password.
 func (t Typed) Reveal() string { return t.plain }
 
-// Set reports whether something was typed.
 func (t Typed) Set() bool { return t.plain != "" }
 
 func (t *Typed) UnmarshalText(b []byte) error {
@@ -80,7 +79,6 @@ func Choose(plain string) (Chosen, error) {
 	return Chosen{plain: plain}, nil
 }
 
-// Set reports whether there is a password.
 func (c Chosen) Set() bool { return c.plain != "" }
 
 // UnmarshalText accepts a password that follows the policy.

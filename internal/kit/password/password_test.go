@@ -96,7 +96,7 @@ func TestProductionCostIsTwelve(t *testing.T) {
 	}
 }
 
-func TestNothingIsTold(t *testing.T) {
+func TestPasswordsAreNeverRevealed(t *testing.T) {
 	hasher := New(bcrypt.MinCost)
 	plain := "correct horse battery"
 	chosen, err := Choose(plain)

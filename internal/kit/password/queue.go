@@ -151,7 +151,6 @@ func (c *class) take() *waiter {
 	return w
 }
 
-// last removes the last waiter of one of the longest lanes.
 func (c *class) last() *waiter {
 	var longest []*lane
 	for _, l := range c.lanes {
@@ -168,7 +167,6 @@ func (c *class) last() *waiter {
 	return w
 }
 
-// remove removes a waiter from a lane, if it is there.
 func (c *class) remove(name string, w *waiter) (found bool) {
 	i := c.lane(name)
 	if i < 0 {

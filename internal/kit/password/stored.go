@@ -10,7 +10,6 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Hash is a bcrypt hash. The empty one matches nothing.
 type Hash string
 
 func (Hash) String() string       { return secret.Mask }
@@ -43,13 +42,10 @@ type Stored struct {
 // Field returns the field of a new resource.
 func (h *Hasher) Field() Stored { return Stored{by: h} }
 
-// Set reports whether there is a password.
 func (s Stored) Set() bool { return s.hash != "" || s.chosen.Set() }
 
-// Changed reports whether the password was set in this request.
 func (s Stored) Changed() bool { return s.changed }
 
-// Hash returns the stored hash.
 func (s Stored) Hash() Hash { return s.hash }
 
 // UnmarshalText sets a new password; the mask keeps the stored one.
@@ -65,7 +61,6 @@ func (s *Stored) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Prepare hashes a new password.
 func (s *Stored) Prepare(ctx context.Context) error {
 	if !s.chosen.Set() {
 		return nil

@@ -35,7 +35,6 @@ var AntiLockout = []Port{{TCP, 22}, {TCP, 443}, {TCP, ManagementPort}, {UDP, 443
 // Peering are the ports between the nodes of a cluster: database, cache, agent.
 var Peering = []Port{{TCP, 5432}, {TCP, 6379}, {TCP, 8443}}
 
-// metrics is where the gateway's programs export metrics.
 var metrics = Port{TCP, 9464}
 
 // Own returns the ports through which the gateway itself is managed, including those between nodes and of its metrics.
@@ -53,7 +52,6 @@ type Opening struct {
 	Interfaces []value.IfName
 }
 
-// Same reports whether two openings are equal.
 func (o Opening) Same(p Opening) bool {
 	return o.Service == p.Service && o.Proto == p.Proto && o.Port == p.Port && slices.Equal(o.Addresses, p.Addresses) && slices.Equal(o.Interfaces, p.Interfaces)
 }
@@ -68,7 +66,7 @@ func Reachable(addresses []value.Addr) []value.Addr {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
 }
 
-// Listening adds the bound addresses to those to listen on. An unspecified address stays the only one.
+// Listening adds the bound addresses to those to listen on, unless these include an unspecified address.
 func Listening(addresses []value.Addr, bound []netip.Prefix) []value.Addr {
 	list := slices.Clone(addresses)
 	for _, b := range bound {
@@ -80,7 +78,7 @@ func Listening(addresses []value.Addr, bound []netip.Prefix) []value.Addr {
 	return list
 }
 
-// Admitting adds the networks of the bound addresses to those to admit.
+// Admitting adds the networks of the bound addresses to those to admit, unless one of these contains them.
 func Admitting(networks []value.Prefix, bound []netip.Prefix) []value.Prefix {
 	list := slices.Clone(networks)
 	for _, b := range bound {

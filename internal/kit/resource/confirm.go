@@ -30,7 +30,7 @@ const (
 	putBackAfter = 5 * time.Second
 	proofWithin  = time.Minute
 	reachWithin  = time.Second
-	// stuckAfter is how many refusals of a take-back raise an alarm; from then on the change may still be confirmed.
+	// stuckAfter is the number of refused take-backs after which an alarm is raised, and the change may be confirmed late.
 	stuckAfter = 5
 	// alarmRows limits the rows that an alarm names.
 	alarmRows = 20
@@ -141,7 +141,7 @@ func (r *Registry) mountConfirm() {
 	httpd.Handle(r.Router, http.MethodGet, "/change-sets/waiting", httpd.Read, httpd.Doc{ID: "change-set.waiting", Tag: "system", Summary: "Change sets that are waiting to be confirmed on this node, and on the primary of a standby"}, func(c *httpd.Call, _ struct{}) ([]WaitingSet, error) {
 		there, err := r.waitingAtPrimary(c)
 		if err != nil {
-			r.Log.Warn("what waits at other nodes is not known", "err", err) // the list for this node needs no database
+			r.Log.Warn("the waiting changes of other nodes are unknown", "err", err) // the list for this node needs no database
 		}
 		return append(r.Waiting(), there...), nil
 	})
@@ -232,7 +232,7 @@ func (r *Registry) redeem(c *httpd.Call, proof string, set uuid.UUID) {
 // settleOnPrimary reports whether the primary decides about a waiting set. Only sets that this node made for itself alone are
 // decided here; a set that has not been replicated to this node belongs to another one.
 func (r *Registry) settleOnPrimary(c *httpd.Call) (bool, error) {
-	c.Anew()
+	c.RequireNewConnection()
 	id, err := httpd.PathID(c.Request, "id")
 	if err != nil {
 		return false, err
@@ -324,7 +324,6 @@ func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (
 	return v.out, r.Engine.Release(id, false)
 }
 
-// refusals counts how often the take-back of each set was refused.
 type refusals struct {
 	mu   sync.Mutex
 	sets map[uuid.UUID]int
@@ -369,18 +368,17 @@ func (r *Registry) raiseStays(ctx context.Context, id uuid.UUID, message string,
 		}
 		message += fmt.Sprintf("\n%s %s: %s", x.Kind, x.Name, x.Reason)
 	}
-	r.Log.Error("an unconfirmed change stays", "change_set", id, "reason", message)
+	r.Log.Error("an unconfirmed change could not be taken back", "change_set", id, "reason", message)
 	a := alarm.Alarm{Kind: ChangeStays, Key: id.String(), Subject: "Change set " + id.String(), Message: message}
 	if err := r.Alarms.Raise(context.WithoutCancel(ctx), a); err != nil {
-		r.Log.Warn("an alarm about an unconfirmed change is not raised", "change_set", id, "err", err)
+		r.Log.Warn("raising the alarm about an unconfirmed change failed", "change_set", id, "err", err)
 	}
 }
 
-// clearStays clears the alarm about a set.
 func (r *Registry) clearStays(ctx context.Context, id uuid.UUID) {
 	r.refused.forget(id)
 	if err := r.Alarms.Clear(context.WithoutCancel(ctx), ChangeStays, id.String()); err != nil {
-		r.Log.Warn("an alarm about an unconfirmed change stays", "change_set", id, "err", err)
+		r.Log.Warn("clearing the alarm about an unconfirmed change failed", "change_set", id, "err", err)
 	}
 }
 
@@ -417,7 +415,7 @@ func (r *Registry) Guard(ctx context.Context) {
 			}
 			r.Log.Warn("an unconfirmed change cannot be taken back in the database yet", "change_set", w.ID, "err", err)
 			if err := r.Engine.PutBack(ctx, w.ID); err != nil {
-				r.Log.Error("the configuration from before an unconfirmed change does not run", "change_set", w.ID, "err", err)
+				r.Log.Error("restoring the configuration from before an unconfirmed change failed", "change_set", w.ID, "err", err)
 				continue
 			}
 			put[w.ID] = true

@@ -44,7 +44,6 @@ type catalogue struct {
 	byTable  map[string]*section
 }
 
-// section holds the rows of one kind.
 type section struct {
 	*kind
 	place   int // index in catalogue.sections

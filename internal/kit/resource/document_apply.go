@@ -221,7 +221,6 @@ func (r *Registry) planned(ctx context.Context, body []byte, prune, impact bool)
 	return p, out, nil
 }
 
-// applyDocument makes the configuration match a document.
 func (r *Registry) applyDocument(c *httpd.Call, body []byte, prune bool, basis *uuid.UUID) (Planned, error) {
 	p, out, err := r.planned(c, body, prune, false)
 	if err != nil {
@@ -291,13 +290,11 @@ func (r *Registry) documentOnPrimary(c *httpd.Call) (bool, error) {
 	return true, apart.Err()
 }
 
-// documentInput is what a plan and an apply take from the URL.
 type documentInput struct {
 	Prune bool       `query:"prune" doc:"Delete rows of the kinds in the document that the document does not have. What comes with the gateway stays."`
 	Basis *uuid.UUID `query:"basis" doc:"The basis of a plan: applying is refused if another change has been made since."`
 }
 
-// mountDocument adds the routes of the configuration as a document.
 func (r *Registry) mountDocument() {
 	type exportInput struct {
 		Kinds   string `query:"kinds" doc:"Kinds to export, separated by commas. By default all but users and single sign-on."`

@@ -73,7 +73,6 @@ type plannedRow struct {
 	moved  [2]int                    // place before and after
 }
 
-// maxComplaints limits the complaints about a document.
 const maxComplaints = 100
 
 // planDocument works out what a document does. It queues for a turn, because every reader may ask for a plan.

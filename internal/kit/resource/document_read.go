@@ -92,7 +92,6 @@ type writtenRow struct {
 	node *yaml.Node // otherwise, as it was parsed
 }
 
-// readDocument divides a document into its rows.
 func readDocument(body []byte, most allowance) (*written, error) {
 	if text := bytes.TrimSpace(body); len(text) > 0 && text[0] == '{' {
 		return readJSON(text, most)
@@ -310,12 +309,11 @@ func readJSON(body []byte, most allowance) (*written, error) {
 }
 
 // errFragment says that a row cannot be parsed without the rest of its document.
-var errFragment = errors.New("a row that is no whole")
+var errFragment = errors.New("an incomplete row")
 
 // reader parses the rows of a document, within what is left of its allowance.
 type reader struct{ left allowance }
 
-// fields returns the fields of a row and their lines.
 func (d *reader) fields(w *written, row writtenRow) (map[string]jsontext.Value, map[string]int, error) {
 	if w.json {
 		return objectJSON(row.text)
@@ -459,7 +457,6 @@ func (d *reader) value(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 	return nil, misplaced(n.Line, "The tag %s is not supported.", n.Tag)
 }
 
-// form checks the format version of a document.
 func (k *writtenKind) form() error {
 	if len(k.rows) == 1 && !k.list {
 		text := string(k.rows[0].text)

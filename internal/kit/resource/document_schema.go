@@ -72,7 +72,6 @@ func (s *section) required() []string {
 	return list
 }
 
-// property returns the schema of a field: references are names, and secrets are texts.
 func (c *catalogue) property(f documentField, plain *huma.Schema) any {
 	title := ""
 	if to := c.byTable[f.table]; to != nil {

@@ -35,7 +35,6 @@ func (s *section) appendYAML(b []byte, fields []wire.Raw, first, rest string) []
 	return b
 }
 
-// appendJSON writes the fields of a row on one line.
 func (s *section) appendJSON(b []byte, fields []wire.Raw) []byte {
 	b = append(b, '{')
 	begun := false

@@ -29,7 +29,6 @@ func drafting(t *testing.T) *kittest.Bench {
 
 func userID(role string) string { return uuid.NewSHA1(uuid.Nil, []byte(role)).String() }
 
-// add adds one operation to the draft.
 func add(t *testing.T, b *kittest.Bench, verb, kind, id, body string) *kittest.Answer {
 	t.Helper()
 	op := fmt.Sprintf(`{"kind":%q,"verb":%q`, kind, verb)

@@ -269,7 +269,6 @@ func (k *kind) both(ctx context.Context, q db.Querier, rows []changes.Row) ([]pa
 	return list, nil
 }
 
-// mostPast limits the history of a row.
 const mostPast = 200
 
 // pastOf returns the history of one row, newest first.

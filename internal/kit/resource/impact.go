@@ -204,7 +204,7 @@ func (r *Registry) impactOn(ctx context.Context, a *assessment) Impact {
 		if f, ok := errors.AsType[*fault.Error](x.err); ok {
 			out.Why = f.Message
 		} else {
-			r.Log.Warn("the impact of a change is not known", "err", x.err)
+			r.Log.Warn("assessing the impact of a change failed", "err", x.err)
 		}
 		return out
 	}

@@ -21,7 +21,7 @@ type Door struct {
 	Name string `json:"name" required:"true"`
 }
 
-func TestAPreviewTellsWhomAChangeReaches(t *testing.T) {
+func TestPreviewNamesWhatAChangeAffects(t *testing.T) {
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, `CREATE TABLE doors (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, name text NOT NULL);
 		SELECT change_keep('doors', 'id', 'shared')`)
@@ -102,7 +102,7 @@ func TestAPreviewTellsWhomAChangeReaches(t *testing.T) {
 }
 
 // An area that a kind declares unforeseen is never reported as unaffected, whether it was assessed or not.
-func TestAPreviewTellsWhatIsNotForeseen(t *testing.T) {
+func TestPreviewNamesUnforeseenAreas(t *testing.T) {
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, `CREATE TABLE doors (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, name text NOT NULL);
 		SELECT change_keep('doors', 'id', 'shared')`)

@@ -156,7 +156,6 @@ type restored struct{}
 // destination that comes back with them.
 func Restored(ctx context.Context) bool { return ctx.Value(restored{}) != nil }
 
-// equal reports whether two rows have the same value in a field.
 func equal(f wire.Field, a, b record) bool {
 	x, y := field(a, f), field(b, f)
 	if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {

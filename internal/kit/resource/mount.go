@@ -25,7 +25,6 @@ type Deleted struct {
 	ID string `json:"id" doc:"Id of what was deleted."`
 }
 
-// route holds what the routes of one kind have in common.
 type route struct {
 	registry         *Registry
 	name, tag, title string
@@ -296,7 +295,6 @@ func byID(c *httpd.Call) (*uuid.UUID, error) {
 	return &id, err
 }
 
-// Mount adds the kind's routes.
 func (k *Kind[T]) Mount(r *Registry) {
 	k.kind = k.erased()
 	k.kind.mount(r)
@@ -326,13 +324,11 @@ func (k *kind) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encoded,
 	return encode(list)
 }
 
-// mountItem adds the routes of one row. find returns its id.
 func (k *kind) mountItem(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	k.mountChanges(x, path, in, find)
 	x.delete(path, in, find)
 }
 
-// mountChanges adds the routes that read and change one row.
 func (k *kind) mountChanges(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.get(path, in, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
 		if at != nil {
@@ -370,7 +366,6 @@ func (k *kind) views(ctx context.Context, q db.Querier, where string, args ...an
 	return list, k.join(ctx, q, list...)
 }
 
-// Mount adds the singleton's routes.
 func (s *Singleton[T]) Mount(r *Registry) {
 	k := Kind[T]{
 		Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly,
@@ -405,7 +400,6 @@ func (k *kind) mountSingle(r *Registry, path string) {
 	x.update(path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
 }
 
-// Mount adds the extension's routes.
 func (e *Extension[T]) Mount(r *Registry) {
 	e.kind = e.erased()
 	e.kind.mountExtension(r, e.Of)
@@ -419,7 +413,6 @@ func (k *kind) mountExtension(r *Registry, of string) {
 	k.mountChanges(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
-// Mount adds the child kind's routes.
 func (k *Child[T]) Mount(r *Registry) {
 	k.kind = k.erased()
 	k.kind.mountChild(r, k.Under, k.Column, k.Parent)

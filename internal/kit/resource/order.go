@@ -78,7 +78,6 @@ func (k *kind) mountOrder(r *Registry) {
 	})
 }
 
-// commit commits a change of the order.
 func (k *kind) commit(ctx context.Context, r *Registry, write apply.Write) (apply.Outcome, error) {
 	if k.Local {
 		return r.Engine.CommitBoth(ctx, nil, k.Feeds, write)
@@ -86,7 +85,6 @@ func (k *kind) commit(ctx context.Context, r *Registry, write apply.Write) (appl
 	return r.Engine.Commit(ctx, k.Feeds, write)
 }
 
-// reorder puts all rows in order, and returns them.
 func (k *kind) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) ([]record, error) {
 	found, err := k.number(ctx, r, tx, ids)
 	if err != nil {
@@ -170,7 +168,6 @@ type moveDetails struct {
 	After *string `json:"after"`
 }
 
-// order reads the ids and priorities of all rows, in order.
 func (k *kind) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, priorities []int64, err error) {
 	rows, err := tx.Query(ctx, "SELECT id, priority FROM "+k.Table+k.orderBy())
 	if err != nil {

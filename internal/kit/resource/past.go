@@ -198,7 +198,6 @@ func values(list [][]byte) []jsontext.Value {
 	return all
 }
 
-// pastAt returns one row as it was at a moment.
 func (k *kind) pastAt(ctx context.Context, r *Registry, moment time.Time, id uuid.UUID) (wire.Raw, error) {
 	list, err := k.at(ctx, r, moment, &id)
 	if err != nil {

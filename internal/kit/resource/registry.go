@@ -320,7 +320,6 @@ func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error
 	return list, nil
 }
 
-// operationError is the failure of one operation of a set.
 type operationError struct {
 	error
 	place int
@@ -385,7 +384,6 @@ type auditDetails struct {
 	Reason    string                 `json:"reason,omitempty"`
 }
 
-// maxWith limits the rows that an audit entry lists.
 const maxWith = 1000
 
 func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) error {
@@ -707,7 +705,6 @@ func (k *kind) usual(now record) []string {
 	return list
 }
 
-// metaFields is the number of fields in Meta, which is embedded first.
 var metaFields = reflect.TypeFor[Meta]().NumField()
 
 // setsSecret reports whether an operation sets a field that the API never shows.
@@ -741,7 +738,6 @@ func (k *kind) priority(v record) reflect.Value {
 	return reflect.Value{}
 }
 
-// ordered reports whether the rows are ordered by priority.
 func (k *kind) ordered() bool { return k.priority(k.empty()).IsValid() }
 
 // last gives a new row the last place.

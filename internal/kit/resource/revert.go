@@ -168,7 +168,6 @@ func (r *Registry) revertOnPrimary(c *httpd.Call) (bool, error) {
 // expected holds the rows that a plan is based on, by kind and id.
 type expected map[string]map[uuid.UUID]record
 
-// expect records a row that the plan is based on.
 func (v *inverse) expect(kind string, id uuid.UUID, row record) {
 	if v.rows == nil {
 		v.rows = expected{}
@@ -300,7 +299,6 @@ func (r *Registry) rehearseOnce(ctx context.Context, v *inverse) (left int, err 
 	return left, err
 }
 
-// leave drops an operation.
 func (v *inverse) leave(i int) {
 	v.set.Operations, v.names = slices.Delete(v.set.Operations, i, i+1), slices.Delete(v.names, i, i+1)
 }
@@ -391,7 +389,6 @@ func sentenceOf(f *fault.Error) string {
 	return f.Message
 }
 
-// undo plans the inverse of a change set, last change first.
 func (r *Registry) undo(ctx context.Context, tx *db.Tx, v *inverse, id uuid.UUID) error {
 	if _, err := r.Changes.Get(ctx, tx, id); err != nil {
 		return err

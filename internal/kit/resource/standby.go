@@ -36,7 +36,7 @@ func (r *Registry) waitingAtPrimary(ctx context.Context) ([]WaitingSet, error) {
 	found, err := r.AtPrimary(ctx)
 	if err != nil {
 		// The change itself may have cut the connection between the nodes.
-		r.Log.Warn("the primary does not tell what is waiting there", "err", err)
+		r.Log.Warn("the primary does not list its waiting changes", "err", err)
 		for _, s := range sets {
 			found = append(found, WaitingSet{ID: s.ID, Actor: s.Actor, ConfirmBy: *s.ConfirmBy, Components: []apply.ID{}})
 		}

@@ -87,7 +87,7 @@ func TestNoLaterEditKeepsAnUnconfirmedRow(t *testing.T) {
 	}
 }
 
-func TestWhatATakeBackLeavesIsTold(t *testing.T) {
+func TestTakeBackReportsWhatItLeaves(t *testing.T) {
 	b := remembering(t)
 	const many = 25
 	var ops []any

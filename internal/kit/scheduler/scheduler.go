@@ -184,7 +184,7 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 	release, free, err := s.locks.Try(ctx, "job "+j.Name)
 	s.tidying.RUnlock()
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("a job has to wait for the database", "job", j.Name, "err", err)
+		s.Log.Warn("a job is waiting for the database", "job", j.Name, "err", err)
 	}
 	if err != nil || !free {
 		return
@@ -199,7 +199,7 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 		release()
 	}
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("what a job did could not be written down", "job", j.Name, "err", err)
+		s.Log.Warn("the result of a job could not be recorded", "job", j.Name, "err", err)
 	}
 }
 
@@ -246,7 +246,6 @@ func ticks(now time.Time, uptime, every time.Duration) (last, next time.Time) {
 	return last, boot.Add((n + 1) * every)
 }
 
-// note records when a job is next due.
 func (s *Scheduler) note(ctx context.Context, name string, next time.Time) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`INSERT INTO scheduler_jobs (name, next_at) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET next_at = $2`, name, next)
@@ -299,7 +298,6 @@ const (
 	overdue  = "overdue"
 )
 
-// outcome is the result of a run.
 type outcome struct {
 	result string
 	err    error

@@ -92,7 +92,6 @@ func started(t *testing.T, b *kittest.Bench, jobs ...Job) (s *Scheduler, stop fu
 	return s, stop
 }
 
-// job waits until a job's status is as wanted.
 func job(t *testing.T, b *kittest.Bench, name string, wanted func(Status) bool) Status {
 	t.Helper()
 	var is Status
@@ -324,7 +323,6 @@ func TestSingleFlightOverProcesses(t *testing.T) {
 	}
 }
 
-// shifted is a clock that can be set forward.
 type shifted struct {
 	clock.Clock
 	by atomic.Int64

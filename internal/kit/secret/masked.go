@@ -20,13 +20,11 @@ type Masked Text
 // NewMasked returns a secret that is not sealed yet.
 func NewMasked(plain string) Masked { return Masked(New(plain)) }
 
-// Set reports whether there is a secret.
 func (m Masked) Set() bool { return Text(m).Set() }
 
 // Fresh returns the plain text if it was set in this request.
 func (m Masked) Fresh() (string, bool) { return Text(m).Fresh() }
 
-// Open decrypts the secret.
 func (m Masked) Open(b *Box, table, column, row string) (string, error) {
 	return Text(m).Open(b, table, column, row)
 }
@@ -51,10 +49,8 @@ func (m Masked) String() string {
 	return Mask
 }
 
-// GoString returns no secret.
 func (m Masked) GoString() string { return m.String() }
 
-// LogValue returns no secret.
 func (m Masked) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 func (Masked) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeString} }

@@ -160,7 +160,6 @@ func FromSealed(b []byte) Text { return Text{sealed: b} }
 // IsZero is always true, so that omitzero leaves the field out of every answer.
 func (Text) IsZero() bool { return true }
 
-// Set reports whether there is a secret.
 func (t Text) Set() bool { return t.plain != "" || len(t.sealed) > 0 }
 
 // Fresh returns the plain text if it was set in this request.

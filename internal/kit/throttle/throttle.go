@@ -35,7 +35,6 @@ type Throttle struct {
 	known  map[string]time.Time // the last success of a source
 }
 
-// count has the failures of one group of sources.
 type count struct {
 	attempts []*Attempt // oldest first
 	// reported is when a refusal was last reported, by account; "" is the group as a whole.

@@ -26,13 +26,10 @@ type Grammar interface {
 // Text is a text that follows a grammar. The zero value is the absent text; every other value was parsed.
 type Text[G Grammar] struct{ s string }
 
-// String returns the canonical form.
 func (t Text[G]) String() string { return t.s }
 
-// IsZero reports whether the text is absent.
 func (t Text[G]) IsZero() bool { return t.s == "" }
 
-// MarshalText returns the canonical form.
 func (t Text[G]) MarshalText() ([]byte, error) { return []byte(t.s), nil }
 
 // UnmarshalText parses a text. The empty text is the absent one; the field decides whether it may be absent.
@@ -53,7 +50,6 @@ func (t *Text[G]) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// TextValue stores the canonical form.
 func (t Text[G]) TextValue() (pgtype.Text, error) {
 	return pgtype.Text{String: t.s, Valid: true}, nil
 }

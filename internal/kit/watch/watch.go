@@ -65,7 +65,6 @@ func (s *Scene) Since(kind *alarm.Kind, key string) time.Time {
 	return at
 }
 
-// is reports whether there is a condition of a kind.
 func (s *Scene) is(kind *alarm.Kind) bool {
 	for c := range s.since {
 		if c.kind == kind {

@@ -18,7 +18,7 @@ var (
 
 // A condition is reported when it has lasted long enough, and is over when it is no longer found. While a check fails or cannot
 // know, nothing is over.
-func TestWhatIsFoundIsToldWhenItLasts(t *testing.T) {
+func TestLastingConditionsAreReported(t *testing.T) {
 	t.Parallel()
 	var found []alarm.Alarm
 	var failure error

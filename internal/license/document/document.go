@@ -1,4 +1,4 @@
-// Package document owns the form of a license: what it says, how it is signed and verified, and how it is written down.
+// Package document defines the format of a license: its content, signature and text form.
 package document
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// MaxText is how many bytes the text of a license may have.
+// MaxText is the maximum size of a license's text in bytes.
 const MaxText = 16 << 10
 
 // The lines around the text of a license.
@@ -27,29 +27,29 @@ const (
 	End   = "-----END GATEWAY LICENSE-----"
 )
 
-// version is that of the document's form. Fields may be added to it; a change of their meaning needs another version.
+// version is the version of the format. Fields may be added to it; a change of their meaning needs another version.
 const version = 1
 
-// domain is put before what is signed, so that no signature made for something else is one of a license.
+// domain is prepended to what is signed, so that a signature made for anything else is never one of a license.
 const domain = "gateway-license-v1\n"
 
-// columns is how long the lines of the text are.
+// columns is the length of the text's lines.
 const columns = 64
 
-// License is what a license says.
+// License is the content of a license.
 type License struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
 	Plan    string `json:"plan"`
 	Limits  Limits `json:"limits"`
-	// Features is empty in a license for all of them.
+	// Features is empty in a license for all features.
 	Features []string `json:"features"`
-	// The license is valid from NotBefore to NotAfter, both included.
+	// The license is valid from NotBefore to NotAfter, inclusive.
 	NotBefore time.Time `json:"not_before"`
 	NotAfter  time.Time `json:"not_after"`
 }
 
-// Limits says how much the license is for. Nil is without a limit.
+// Limits are the limits of a license. Nil means unlimited.
 type Limits struct {
 	Nodes       *int `json:"nodes"`
 	Domains     *int `json:"domains"`
@@ -61,7 +61,7 @@ var (
 	featureForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
-// Validate says what is wrong with what a license says. It does not look at the signature.
+// Validate checks the content of a license, but not the signature.
 func (l *License) Validate() error {
 	switch {
 	case !idForm.MatchString(l.ID):
@@ -104,19 +104,19 @@ func printable(text string) bool {
 	return 0 < n && n <= 200 && strings.TrimSpace(text) == text
 }
 
-// Sealed is a license as it is handed out: the document and its signature.
+// Sealed is a license with its signature, as it is handed out.
 type Sealed struct {
 	content   []byte
 	signature []byte
 }
 
-// form is the document as it is encoded.
+// form is the encoded document.
 type form struct {
 	Version int `json:"version"`
 	License `json:",embed"`
 }
 
-// Sign seals a license.
+// Sign validates and signs a license.
 func Sign(l License, key ed25519.PrivateKey) (Sealed, error) {
 	if err := l.Validate(); err != nil {
 		return Sealed{}, err
@@ -133,8 +133,8 @@ func Sign(l License, key ed25519.PrivateKey) (Sealed, error) {
 	return s, nil
 }
 
-// Parse reads the text of a license. White space is ignored wherever it is, because mail programs break and indent
-// lines; there must be nothing else around the license.
+// Parse parses the text of a license. White space is ignored everywhere, because mail programs break and indent lines; there must be no
+// other text around the license.
 func Parse(text string) (Sealed, error) {
 	if len(text) > MaxText {
 		return Sealed{}, fmt.Errorf("it has more than %d bytes", MaxText)
@@ -154,8 +154,8 @@ func Parse(text string) (Sealed, error) {
 	return Sealed{signature: b[:ed25519.SignatureSize], content: b[ed25519.SignatureSize:]}, nil
 }
 
-// Read reads the text of a license from a file, or for "-" from the standard input: at most one byte more than it may
-// have, whatever the file is.
+// Read reads the text of a license from a file, or from standard input for "-". It reads at most one byte more than the limit, whatever
+// the file is.
 func Read(path string, stdin io.Reader) (string, error) {
 	in := stdin
 	if path != "-" {
@@ -170,7 +170,7 @@ func Read(path string, stdin io.Reader) (string, error) {
 	return string(b), err
 }
 
-// squeeze leaves white space out, and what editors and mail programs hide in a text.
+// squeeze removes white space and invisible characters added by editors and mail programs.
 func squeeze(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '\ufeff' || r == '\u200b' {
@@ -180,7 +180,7 @@ func squeeze(text string) string {
 	}, text)
 }
 
-// Text is the license as people pass it on.
+// Text returns the license in its text form.
 func (s Sealed) Text() string {
 	encoded := base64.StdEncoding.EncodeToString(slices.Concat(s.signature, s.content))
 	var b strings.Builder
@@ -193,10 +193,10 @@ func (s Sealed) Text() string {
 	return b.String()
 }
 
-// ErrSignature says that a license was not signed with the private key that belongs to the public one.
+// ErrSignature means that a license was not signed with the issuer's private key.
 var ErrSignature = errors.New("its signature is not the issuer's: it was changed, or issued for another product")
 
-// Verify tells what a license says, if the owner of the public key has signed it.
+// Verify returns the content of a license if the owner of the public key has signed it.
 func (s Sealed) Verify(public ed25519.PublicKey) (License, error) {
 	if !ed25519.Verify(public, slices.Concat([]byte(domain), s.content), s.signature) {
 		return License{}, ErrSignature
@@ -204,10 +204,10 @@ func (s Sealed) Verify(public ed25519.PublicKey) (License, error) {
 	return s.Unverified()
 }
 
-// Unverified tells what a license says without a look at its signature.
+// Unverified returns the content of a license without checking its signature.
 func (s Sealed) Unverified() (License, error) {
 	var f form
-	// A field that this version does not know is not a reason to refuse a license.
+	// An unknown field is not a reason to refuse a license.
 	if err := json.UnmarshalRead(bytes.NewReader(s.content), &f); err != nil {
 		return License{}, errors.New("its contents cannot be read")
 	}
@@ -220,7 +220,7 @@ func (s Sealed) Unverified() (License, error) {
 	return f.License, nil
 }
 
-// ParsePublicKey reads a public key: the base64 of its 32 bytes.
+// ParsePublicKey parses a public key: the base64 of its 32 bytes.
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSpace(text))
 	if err != nil || len(b) != ed25519.PublicKeySize {
@@ -229,5 +229,5 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return b, nil
 }
 
-// FormatPublicKey writes a public key as ParsePublicKey reads it.
+// FormatPublicKey encodes a public key for ParsePublicKey.
 func FormatPublicKey(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }

@@ -136,7 +136,7 @@ func TestNoBitCanBeChanged(t *testing.T) {
 	if _, err := s.Verify(other); err != document.ErrSignature {
 		t.Errorf("by another key: %v", err)
 	}
-	// A signature of the same bytes for another purpose is not one of a license.
+	// A signature of the same bytes for another purpose is not valid for a license.
 	plain := append(ed25519.Sign(private, raw[64:]), raw[64:]...)
 	if s, err = document.Parse(armour(plain)); err != nil {
 		t.Fatal(err)
@@ -146,13 +146,13 @@ func TestNoBitCanBeChanged(t *testing.T) {
 	}
 }
 
-// What the issuer has signed is read with care all the same.
+// What the issuer has signed is still read with care.
 func TestSignedContents(t *testing.T) {
 	public, private := pair(t)
 	valid := `"id":"L-1","subject":"s","plan":"p","limits":{},"features":[],"not_before":"2026-01-01T00:00:00Z","not_after":"2026-12-31T00:00:00Z"`
 	for content, why := range map[string]string{
 		`{"version":1,` + valid + `}`:                "",
-		`{"version":1,"colour":"red",` + valid + `}`: "", // of a later version
+		`{"version":1,"colour":"red",` + valid + `}`: "", // from a later version
 		`{"version":2,` + valid + `}`:                "version 2",
 		`{` + valid + `}`:                            "version 0",
 		`{"version":1,` + valid + `} {}`:             "cannot be read",

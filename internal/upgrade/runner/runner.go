@@ -1,7 +1,7 @@
-// Package runner replaces the gateway by another version of its package, and takes that back when the new version does not serve.
+// Package runner replaces the gateway by another version of its package, and reverts if the new version does not serve.
 //
-// Until the installation begins nothing is changed, and the upgrade is merely refused; from then on it ends with the new version serving, or
-// with the former one and its data.
+// Before the installation nothing is changed, and a failure only refuses the upgrade. Once the installation has begun, the upgrade ends
+// either with the new version serving, or with the old one and its data.
 package runner
 
 import (
@@ -13,65 +13,65 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// The steps, by the names that people see.
+// Steps, by the names that people see.
 const (
-	stepFetch     = "fetch"     // fetch the new package and the former one, and keep both
+	stepFetch     = "fetch"     // fetch the new package and the old one, and keep both
 	stepBackUp    = "back-up"   // the database and the state folder
 	stepVerify    = "verify"    // space, dpkg's state, versions and hashes
 	stepInstall   = "install"   // the new package
-	stepConfirm   = "confirm"   // it serves
-	stepReinstall = "reinstall" // the former package
+	stepConfirm   = "confirm"   // wait until it serves
+	stepReinstall = "reinstall" // install the old package again
 	stepRestore   = "restore"   // the database and the state folder
-	stepRecover   = "recover"   // the former version serves
+	stepRecover   = "recover"   // wait until the old version serves
 )
 
-// Job is the upgrade, for who asks for it or how it goes.
+// Job describes the upgrade to those who start or follow it.
 var Job = job.Kind[Wish, Upgrade]{Name: job.Upgrade, Begun: func(w Wish) Upgrade { return Upgrade{To: w.Version} }}
 
-// Wish asks for a version.
+// Wish is a request for a version.
 type Wish struct {
 	job.Wish
 	Version string `json:"version"`
 }
 
-// Check complains about a version that no package has.
+// Check refuses a version that no package can have.
 func (w Wish) Check() error { return host.IsVersion(w.Version) }
 
-// Upgrade is one upgrade of the gateway.
+// Upgrade is the public part of an upgrade's record.
 type Upgrade struct {
 	job.Record
 	From string `json:"from"` // empty until it is known
 	To   string `json:"to"`
 }
 
-// Effects is what an upgrade does to the machine. All of it may be done again after it was interrupted. What programs say goes to
-// the writer of the context.
+// Effects are the effects of an upgrade on the machine. Each may be repeated after an interruption. Output of programs goes to the writer
+// in the context.
 type Effects interface {
-	// Installed is the version that dpkg has, whatever state its package is in.
+	// Installed returns the version that dpkg has, whatever the state of its package.
 	Installed(ctx context.Context) (string, error)
-	// Live are the components that are live; none when the gateway does not tell for as long as it may take to start.
+	// Live returns the components that are live; none if the gateway does not answer for as long as it may take to start.
 	Live(ctx context.Context, w job.Waiting) []string
-	// Fetch has a version's package, from apt or from an earlier fetch.
+	// Fetch gets a version's package, from apt or from an earlier fetch.
 	Fetch(ctx context.Context, version string) (host.PackageFile, error)
-	// BackUp stops the gateway's programs, so that nothing changes any more, and writes a backup. When it fails they run again.
+	// BackUp stops the gateway's programs, so that nothing changes any more, and writes a backup. If it fails they run again.
 	BackUp(ctx context.Context, id string) error
-	// Verify complains about what would make the installation or its way back fail, and sets aside the space that the way back needs.
+	// Verify refuses what would make the installation or its reversal fail, and reserves the space that the reversal needs.
 	Verify(ctx context.Context, id string, former, next host.PackageFile) error
-	// Resume has the gateway's programs run, after an upgrade that was refused.
+	// Resume starts the gateway's programs after a refused upgrade.
 	Resume(ctx context.Context) error
 	// Install installs the new package.
 	Install(ctx context.Context, next host.PackageFile) error
-	// Reinstall installs the former package, whatever state dpkg is in.
+	// Reinstall installs the old package, whatever the state of dpkg.
 	Reinstall(ctx context.Context, former host.PackageFile) error
-	// Restore brings back what BackUp has written, whole or not at all, and has the gateway's programs run.
+	// Restore restores what BackUp has written, completely or not at all, and starts the gateway's programs.
 	Restore(ctx context.Context, id string) error
-	// Ready complains until the version serves and the components are live. It asks once.
+	// Ready returns an error unless the version serves and the components are live. It checks once.
 	Ready(ctx context.Context, version string, live []string) error
-	// Clean removes the backups and packages that no later upgrade needs, but for those of one.
+	// Clean removes the backups and packages that no later upgrade needs, except those of one.
 	Clean(id string, former, next host.PackageFile) error
 }
 
-// Record is an upgrade with what it needs to go on.
+// Record is an upgrade with what it needs to continue after an interruption.
 type Record struct {
 	Upgrade
 	Live   []string         `json:"live"`
@@ -79,7 +79,7 @@ type Record struct {
 	Next   host.PackageFile `json:"next"`
 }
 
-// Runner does upgrades.
+// Runner runs upgrades.
 type Runner struct {
 	Folder  job.Folder
 	Effects Effects
@@ -87,10 +87,10 @@ type Runner struct {
 	job.Waiting
 }
 
-// maxAttempts is how often an installation that is interrupted is begun: one that takes the machine down would do so for ever.
+// maxAttempts is how often an interrupted installation is retried: one that crashes the machine would otherwise do so forever.
 const maxAttempts = 3
 
-// Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
+// Run carries out the stored request, or resumes where it was interrupted. Without a request it does nothing.
 func (r *Runner) Run(ctx context.Context) error { return r.task().Run(ctx) }
 
 func (r *Runner) task() *job.Task[Wish, Record] {
@@ -112,7 +112,7 @@ func (r *Runner) task() *job.Task[Wish, Record] {
 // goForward does the steps up to the new version that serves.
 func (r *Runner) goForward(ctx context.Context, rec *Record) error {
 	if !rec.At(stepInstall, stepConfirm) {
-		// What comes before the installation changes nothing: it is done from the start, for the machine may have changed since.
+		// Nothing before the installation changes anything, so it starts over: the machine may have changed.
 		if err := r.prepare(ctx, rec); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 	return r.step(ctx, rec, stepVerify, func(ctx context.Context) error { return r.Effects.Verify(ctx, rec.ID, rec.Former, rec.Next) })
 }
 
-// goBack does the steps back to the former version. One that was interrupted is done again.
+// goBack does the steps back to the old version. It may be repeated after an interruption.
 func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	if !rec.At(stepRestore, stepRecover) {
 		if err := r.step(ctx, rec, stepReinstall, func(ctx context.Context) error { return r.Effects.Reinstall(ctx, rec.Former) }); err != nil {
@@ -169,7 +169,7 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	return r.step(ctx, rec, stepRecover, func(ctx context.Context) error { return r.await(ctx, rec.From, rec.Live) })
 }
 
-// await asks until a version serves.
+// await waits until a version serves.
 func (r *Runner) await(ctx context.Context, version string, live []string) error {
 	return r.Waiting.Await(ctx, "version "+version, func(ctx context.Context) error { return r.Effects.Ready(ctx, version, live) })
 }

@@ -28,15 +28,15 @@ const (
 	next   = "1.1.0"
 )
 
-// killed is how a run ends that was killed.
+// killed is the panic of a killed run.
 type killed struct{ point string }
 
 // fakeEffects is a machine in memory: a package, its programs and their database. Every effect has points before, within and after it
-// at which the run can be killed.
+// where the run can be killed.
 type fakeEffects struct {
 	// trouble is what is wrong with the new version, or with the machine.
 	trouble string
-	// The next run is killed when it comes to a point for the nth time; without a name it is not. passed counts how often it came to each.
+	// The next run is killed at the nth visit of a point; without a name it is not. passed counts the visits.
 	killAt string
 	nth    int
 	passed map[string]int
@@ -66,7 +66,7 @@ func (f *fakeEffects) point(name string) {
 	}
 }
 
-// boot is what the machine does after a power cut: it starts the programs, whichever are there.
+// boot does what the machine does after a power cut: it starts the installed programs.
 func (f *fakeEffects) boot() {
 	f.killAt, f.passed = "", map[string]int{}
 	f.start()
@@ -179,7 +179,7 @@ func (f *fakeEffects) Clean(string, host.PackageFile, host.PackageFile) error {
 	return nil
 }
 
-// bench is a folder with a wish, and who grants it.
+// bench is a folder with a request, and its runner.
 type bench struct {
 	*Runner
 	fake *fakeEffects
@@ -224,7 +224,7 @@ func (b *bench) last(t *testing.T) Upgrade {
 	return u
 }
 
-// settled complains unless the upgrade has ended as it should, and the machine is what the record says.
+// settled checks that the upgrade has ended as expected, and that the machine matches the record.
 func (b *bench) settled(t *testing.T, when string, want job.State) {
 	t.Helper()
 	u, f := b.last(t), b.fake
@@ -260,8 +260,8 @@ var outcomes = map[string]job.State{
 	"never live":         job.TakenBack,
 }
 
-// Whatever is wrong with the new version, and wherever the run is killed: the next start ends it, with the new version or with the
-// former one and its data.
+// Whatever is wrong with the new version, and wherever the run is killed, the next start completes it, with the new version or with the
+// old one and its data.
 func TestKilledAtEveryPoint(t *testing.T) {
 	folder := folders(t)
 	for trouble, want := range outcomes {
@@ -276,7 +276,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 				t.Fatalf("%v", fresh.fake.passed)
 			}
 			for point, times := range fresh.fake.passed {
-				// One that is never ready is asked often: the first time tells as much as the others.
+				// A version that is never ready is checked often: the first time is as good as the others.
 				if strings.HasPrefix(point, "ready ") {
 					times = 1
 				}
@@ -297,7 +297,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// So it is when the start that should end it is killed as well.
+// The same if the start that should complete it is killed as well.
 func TestKilledTwice(t *testing.T) {
 	folder := folders(t)
 	for _, trouble := range []string{"", "no space", "installation fails"} {
@@ -319,7 +319,7 @@ func TestKilledTwice(t *testing.T) {
 	}
 }
 
-// An installation that takes the machine down each time is not tried for ever, and taking it back survives that, too.
+// An installation that crashes the machine each time is not retried forever, and the reversal survives such crashes, too.
 func TestInterruptedAgainAndAgain(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake(""))
 	for range 60 {
@@ -339,7 +339,7 @@ func TestInterruptedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A version that does not even answer is taken back sooner than one that is not ready; one that has answered is not.
+// A version that does not even answer is reverted sooner than one that is not ready; one that has answered is not.
 func TestSilence(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake("does not start"))
 	b.Patience = time.Hour
@@ -357,7 +357,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A run that is told to stop leaves the wish, and the next one goes on.
+// A run that is asked to stop leaves the request, and the next one continues.
 func TestStopped(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake(""))
 	ctx, stop := context.WithCancel(t.Context())
@@ -379,14 +379,14 @@ func TestStopped(t *testing.T) {
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("what was left is still there")
 	}
-	// Without a wish nothing is done.
+	// Without a request nothing is done.
 	clear(b.fake.passed)
 	if b.run(t); len(b.fake.passed) != 0 {
 		t.Error("something was done without a wish")
 	}
 }
 
-// When the way back fails as well, the record says both reasons, and nothing that would help is cleaned away.
+// If the reversal fails as well, the record has both reasons, and nothing that would help is deleted.
 func TestNoWayBack(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake("no way back"))
 	b.fake.during = func(effect string) {
@@ -404,7 +404,7 @@ func TestNoWayBack(t *testing.T) {
 	}
 }
 
-// What a step's programs say is kept, without the passwords of repositories, and only so much of it.
+// The output of a step's programs is stored, truncated, and without the passwords of repositories.
 func TestOutputOfSteps(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake(""))
 	b.run(t)
@@ -415,7 +415,7 @@ func TestOutputOfSteps(t *testing.T) {
 	}
 }
 
-// A disk that fills up during the installation does not keep it from being taken back, and the record tells it.
+// A disk that fills up during the installation does not prevent the reversal, and the record reports it.
 func TestFullDisk(t *testing.T) {
 	root := inMemory(t, "1m")
 	b := newBench(t, root, newFake("installation fails"))
@@ -436,7 +436,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// folders makes folders in memory: thousands of writes are to reach the disk, and a busy one takes its time.
+// folders creates folders in memory, because thousands of writes must be synced, which is slow on a busy disk.
 func folders(t *testing.T) func(t *testing.T) string {
 	t.Helper()
 	memory := inMemory(t, "64m")
@@ -450,7 +450,7 @@ func folders(t *testing.T) func(t *testing.T) string {
 	}
 }
 
-// inMemory is a file system of its own, of a size.
+// inMemory mounts a separate file system of a given size.
 func inMemory(t *testing.T, size string) string {
 	t.Helper()
 	path := t.TempDir()
@@ -465,7 +465,7 @@ func inMemory(t *testing.T, size string) string {
 	return path
 }
 
-// fill takes all that is left of a file system.
+// fill uses up the rest of a file system.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -484,7 +484,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// A wish for what is no version is not granted, whoever has written it: nothing is done, and it is gone.
+// An invalid version is not installed, whoever has written the request: nothing is done, and the request is removed.
 func TestWishesThatAreRefused(t *testing.T) {
 	machine := hosttest.New()
 	for _, version := range []string{"", "-o", "--purge", "1.0 x", "../1", "1.0;id", "a", "1\n", "1" + strings.Repeat("0", 80)} {

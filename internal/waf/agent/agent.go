@@ -28,6 +28,7 @@ const (
 	VarError   = "error"  // why there is no verdict; HAProxy sets it to a number if it has no answer
 )
 
+// The verdicts.
 const (
 	Pass = "pass"
 	Deny = "deny"
@@ -36,6 +37,7 @@ const (
 // Reason is why there is no verdict.
 type Reason string
 
+// The reasons.
 const (
 	BadMessage    Reason = "message"  // not what the gateway's HAProxy configuration sends
 	UnknownDomain Reason = "domain"   // it has no settings

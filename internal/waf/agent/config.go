@@ -165,7 +165,7 @@ func (s *Source) begin(ctx context.Context) {
 		s.log.Error("the last configuration cannot be read: no domain is inspected until the database gives one", "file", s.file, "err", err)
 	default:
 		s.apply(ctx, rows, "", FromFile)
-		s.log.Warn("going on with the last configuration", "file", s.file, "domains", len(rows))
+		s.log.Warn("continuing with the last configuration", "file", s.file, "domains", len(rows))
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *Source) reload(ctx context.Context) (ok bool) {
 	}
 	if s.away {
 		s.away = false
-		s.log.Info("the configuration is the database's again")
+		s.log.Info("the configuration is read from the database again")
 	}
 	s.apply(ctx, rows, fingerprint, FromDatabase)
 	s.save(rows)
@@ -260,7 +260,7 @@ func (s *Source) query(ctx context.Context) (rows map[string]stored, fingerprint
 // row that cannot be used leaves its domain unchanged, and does not affect others.
 func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint, from string) {
 	if err := s.build(len(rows)); err != nil {
-		s.log.Error("the rule set cannot be used; everything stays as it is", "err", err)
+		s.log.Error("the rule set cannot be used; nothing was changed", "err", err)
 		return
 	}
 	before := s.current.Load()
@@ -282,7 +282,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 		}
 		r, err := parse(id, one.text)
 		if err != nil {
-			s.log.Error("the stored configuration of a domain cannot be used; it stays as it is", "domain", id, "in_use", last != nil, "err", err)
+			s.log.Error("the stored configuration of a domain cannot be used; the domain is unchanged", "domain", id, "in_use", last != nil, "err", err)
 			next.unusable[id] = true
 			continue
 		}
@@ -303,7 +303,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 		custom, err := s.custom(r.CustomRules)
 		last := next.domains[r.ID]
 		if err != nil {
-			s.log.Error("the custom rules of a domain cannot be used; those before stay", "domain", r.ID, "in_use", last != nil, "err", err)
+			s.log.Error("the custom rules of a domain cannot be used; the previous ones stay", "domain", r.ID, "in_use", last != nil, "err", err)
 			next.unusable = maps.Clone(next.unusable)
 			next.unusable[r.ID] = true
 		}
@@ -337,7 +337,7 @@ func (s *Source) build(domains int) error {
 	}
 	s.built = true
 	if err := s.set.Slow(); err != nil {
-		s.log.Warn("every rule is asked about every request, which takes longer", "err", err)
+		s.log.Warn("every rule is evaluated for every request, which takes longer", "err", err)
 	}
 	return nil
 }
@@ -440,7 +440,7 @@ func (s *Source) save(rows map[string]stored) {
 		err = renameio.WriteFile(s.file, content, 0o600)
 	}
 	if err != nil {
-		s.log.Error("the configuration cannot be kept for a start without the database", "file", s.file, "err", err)
+		s.log.Error("the configuration cannot be saved for a start without the database", "file", s.file, "err", err)
 		return
 	}
 	s.saved = rows
@@ -462,7 +462,7 @@ func (s *Source) read() (map[string]stored, error) {
 			UpdatedAt time.Time `json:"updated_at"`
 		}
 		if err := json.Unmarshal(text, &head); err != nil {
-			s.log.Error("the kept configuration of a domain cannot be read", "file", s.file, "err", err)
+			s.log.Error("the saved configuration of a domain cannot be read", "file", s.file, "err", err)
 			continue
 		}
 		rows[head.Domain] = stored{head.UpdatedAt, text}

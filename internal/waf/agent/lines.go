@@ -43,6 +43,7 @@ type Lines struct {
 	failed bool // the log already says that nothing can be written
 }
 
+// NewLines returns the lines of a file; Recorder.Run writes them.
 func NewLines(path string, log *slog.Logger) *Lines {
 	return &Lines{path: path, limit: rotateAt, log: log, queue: make(chan Line, maxLines)}
 }
@@ -85,7 +86,7 @@ func (l *Lines) write(one Line) {
 	if err != nil {
 		l.dropped.Add(1)
 		if !l.failed {
-			l.log.Error("blocked requests cannot be written down", "file", l.path, "err", err)
+			l.log.Error("blocked requests cannot be written to the file", "file", l.path, "err", err)
 		}
 	}
 	l.failed = err != nil

@@ -33,7 +33,7 @@ type Peers struct {
 func (p *Peers) Admit(c net.Conn) bool {
 	uid, err := p.user(c)
 	if err != nil {
-		p.Log.Debug("whose connection it is cannot be found out", "peer", c.RemoteAddr().String(), "err", err)
+		p.Log.Debug("the user of a connection cannot be determined", "peer", c.RemoteAddr().String(), "err", err)
 		return false
 	}
 	return slices.ContainsFunc(p.Users, func(name string) bool {

@@ -174,7 +174,7 @@ func (r *Recorder) Run(ctx context.Context) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.records > 0 {
-				r.log.Error("records are lost, as they could not be written before the end", "records", r.records)
+				r.log.Error("records are lost because they could not be written before the program ended", "records", r.records)
 			}
 			return
 		case <-r.wake:

@@ -43,6 +43,7 @@ type Request struct {
 // Field is one header field. Fields keep their order, and repeated ones are separate.
 type Field struct{ Name, Value string }
 
+// Response is a response to inspect.
 type Response struct {
 	Status   int
 	Version  string // 1.1 or HTTP/1.1

@@ -31,6 +31,7 @@ var (
 // Secret reports whether a value with this name is a secret.
 func Secret(name string) bool { return secretName.MatchString(name) }
 
+// URI hides the secrets of a URI.
 func URI(uri string) string {
 	path, query, ok := strings.Cut(uri, "?")
 	path = Text(hidden(path, PathTokens(path)))

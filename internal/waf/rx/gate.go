@@ -12,6 +12,7 @@ import (
 // expressions can match those, often none. Each kind includes the previous ones.
 type Kind uint8
 
+// The kinds, from the narrowest to the widest.
 const (
 	Word  Kind = iota // only letters, digits and wordMarks; or empty
 	Plain             // also plainMarks

@@ -20,6 +20,7 @@ type expression interface {
 	FindStringSubmatchIndex(s string) []int
 }
 
+// Operator is @rx with one expression.
 type Operator struct {
 	re   expression
 	gate *gate

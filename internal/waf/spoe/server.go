@@ -69,8 +69,8 @@ func (s *Server) grace() time.Duration { return cmp.Or(s.Grace, 2*time.Second) }
 const (
 	// acceptPause is the pause after a temporary error, such as too many open files.
 	acceptPause = 50 * time.Millisecond
-	// sayEvery limits how often a peer's errors are logged: a local user who reaches the port must not fill the disk.
-	sayEvery = time.Second
+	// warnEvery limits how often a peer's errors are logged: a local user who reaches the port must not fill the disk.
+	warnEvery = time.Second
 	// lingering is how long HAProxy may take to read the last frame of a connection.
 	lingering = time.Second
 	// readBuffer holds the frames of small requests; the rest of a larger one is read directly into place.
@@ -125,11 +125,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// warn logs what a peer did, at most once per sayEvery.
+// warn logs what a peer did, at most once per warnEvery.
 func (s *Server) warn(what string, args ...any) {
 	s.warned.Lock()
 	defer s.warned.Unlock()
-	if now := time.Now(); now.Sub(s.warned.last) >= sayEvery {
+	if now := time.Now(); now.Sub(s.warned.last) >= warnEvery {
 		s.Log.Warn("spoe: "+what, append(args, "more", s.warned.suppressed)...)
 		s.warned.last, s.warned.suppressed = now, 0
 		return

@@ -628,7 +628,7 @@ func TestFaultsDoNotFillTheLog(t *testing.T) {
 		p.send(notifyFrame(1, 1))
 		p.disconnected(statusInvalid)
 	}
-	if lines, most := strings.Count(logs.String(), "\n"), 1+int(time.Since(began)/sayEvery); lines == 0 || lines > most {
+	if lines, most := strings.Count(logs.String(), "\n"), 1+int(time.Since(began)/warnEvery); lines == 0 || lines > most {
 		t.Errorf("%d lines for %d faults", lines, faults)
 	}
 }

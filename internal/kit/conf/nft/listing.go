@@ -71,7 +71,7 @@ func pieces(table, text string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		rest, ok := strings.CutPrefix(text, head(table))
 		if !ok {
-			yield("", fmt.Errorf("the text does not put the table %s in the place of its former self", table))
+			yield("", fmt.Errorf("the text does not replace the table %s", table))
 			return
 		}
 		if !yield(head(table), nil) {
@@ -106,7 +106,6 @@ func ReadPart(part string) (*Listing, error) {
 	return l, l.add(part)
 }
 
-// add parses one part.
 func (l *Listing) add(part string) error {
 	line, body, _ := strings.Cut(part, "\n")
 	if strings.HasPrefix(line, note) && body == "" && len(part) > len(line) {
@@ -147,7 +146,6 @@ func (l *Listing) add(part string) error {
 	return nil
 }
 
-// listing parses parts.
 func listing(t parts.Text) (*Listing, error) {
 	l := &Listing{}
 	for _, part := range t {
@@ -172,7 +170,6 @@ type Change struct {
 	GoneChains, GoneSets []string
 }
 
-// Empty reports whether there is nothing to do.
 func (c *Change) Empty() bool {
 	return len(c.NewSets)+len(c.NewChains)+len(c.Edits)+len(c.Refilled)+len(c.GoneChains)+len(c.GoneSets) == 0
 }

@@ -46,7 +46,6 @@ func (n Name) ID(id uuid.UUID, f Family) Name {
 
 func (n Name) String() string { return n.text }
 
-// IsZero reports whether there is no name.
 func (n Name) IsZero() bool { return n.text == "" }
 
 // Family is a version of IP.

@@ -48,14 +48,14 @@ const everywhere = "*"
 
 func (s Settings) check() error {
 	if !x509.NewCertPool().AppendCertsFromPEM(s.Authority) {
-		return errors.New("the authority is no certificate")
+		return errors.New("the authority is not a certificate")
 	}
 	if _, err := tls.X509KeyPair(s.Identity, s.Identity); err != nil {
 		return fmt.Errorf("the node's certificate: %w", err)
 	}
 	for _, p := range s.Peers {
 		if !idForm.MatchString(p.ID) || !p.Address.IsValid() || p.Address.Zone() != "" {
-			return fmt.Errorf("%q at %s is no node", p.ID, p.Address)
+			return fmt.Errorf("%q at %s is not a node", p.ID, p.Address)
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func load(ctx context.Context, m Machine, d *db.DB, began time.Time, so func(ser
 		is, err := look(ctx, d)
 		switch {
 		case err == nil && is.faults > 0 && is.loaded.After(began):
-			return fmt.Errorf("PostgreSQL does not take the list of who may connect: %d lines are wrong", is.faults)
+			return fmt.Errorf("PostgreSQL refuses the list of clients: %d lines are wrong", is.faults)
 		case err == nil && is.loaded.After(began):
 			taken, refused := so(is)
 			if refused != nil {

@@ -18,12 +18,11 @@ import (
 // templateLife is how long a prepared folder is kept after its last use.
 const templateLife = 7 * 24 * time.Hour
 
-// StartCached starts a throw-away server whose content was prepared once: by initdb and by prepare, which gets the running
-// server and may, for instance, create and migrate a template database. What was prepared is kept between runs under
-// the name, which must therefore change with the content (a hash of the migrations).
+// StartCached starts a throw-away server whose content is prepared once: by initdb and by prepare, which gets the running server
+// and may, for instance, create and migrate a template database. The prepared content is kept between runs under the name, which
+// must therefore change with the content (a hash of the migrations).
 //
-// Every caller gets a server of its own, on a copy, without fsync. Stop removes the copy; a copy whose process died is
-// removed by the next caller.
+// Every caller gets its own server, on a copy, without fsync. Stop removes the copy; if its process dies, the next caller does.
 func StartCached(ctx context.Context, name string, prepare func(ctx context.Context, s *Server) error) (*Server, error) {
 	s, err := startCached(ctx, name, prepare)
 	if err != nil {

@@ -266,7 +266,7 @@ func (r *run) makeSlot(ctx context.Context) (snapshot string, err error) {
 		return "", fmt.Errorf("making a slot at the primary: %w", err)
 	}
 	if !regexp.MustCompile(`^[0-9A-F]+(?:-[0-9A-F]+)*$`).MatchString(snapshot) {
-		return "", fmt.Errorf("the primary names a state %.40q", snapshot)
+		return "", fmt.Errorf("the primary returned the invalid snapshot name %.40q", snapshot)
 	}
 	return snapshot, nil
 }

@@ -63,7 +63,6 @@ func New(t *testing.T, c watch.Check) *World {
 	return w
 }
 
-// Look runs the check.
 func (w *World) Look(t *testing.T) error {
 	t.Helper()
 	return w.look(t.Context())
