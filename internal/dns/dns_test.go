@@ -25,7 +25,7 @@ type resolver struct {
 	options  map[string][]string
 	zones    map[string]string
 	records  []string
-	accepted []string
+	commands []string
 	refuses  string // commands that contain this
 }
 
@@ -38,7 +38,7 @@ func (u *resolver) answer(q unbound.Question) (string, error) {
 	}
 	line := strings.Join(q, " ")
 	if q[0] != "get_option" && !strings.HasPrefix(q[0], "list") {
-		u.accepted = append(u.accepted, line)
+		u.commands = append(u.commands, line)
 	}
 	if u.refuses != "" && strings.Contains(line, u.refuses) {
 		return "error refused", nil
@@ -100,12 +100,12 @@ func (u *resolver) read() {
 	}
 }
 
-// commands returns the commands since the last call.
-func (u *resolver) commands() []string {
+// newCommands returns the commands since the last call.
+func (u *resolver) newCommands() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list := u.accepted
-	u.accepted = nil
+	list := u.commands
+	u.commands = nil
 	return list
 }
 
@@ -121,7 +121,7 @@ func bench(t *testing.T) (*kittest.Bench, *dns.Room, *resolver) {
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatalf("not live at start: %v", failed)
 	}
-	u.commands()
+	u.newCommands()
 	return b, room, u
 }
 
@@ -160,7 +160,7 @@ func record(t *testing.T, b *kittest.Bench, zone, name, kind, value string) stri
 
 func wantSaid(t *testing.T, u *resolver, want ...string) {
 	t.Helper()
-	if got := u.commands(); !slices.Equal(got, want) {
+	if got := u.newCommands(); !slices.Equal(got, want) {
 		t.Fatalf("unbound got\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -237,7 +237,7 @@ func TestSettings(t *testing.T) {
 	}
 	// What GET returned can be sent back unchanged.
 	installs := b.Machine.Installs(unbound.DropIn)
-	u.commands()
+	u.newCommands()
 	b.Do(t, "admin", http.MethodPut, "/dns/settings", string(got.Data)).Want(t, 200)
 	wantSaid(t, u)
 	if b.Machine.Installs(unbound.DropIn) != installs {
@@ -278,7 +278,7 @@ func TestZones(t *testing.T) {
 		zone(t, b, name)
 	}
 	record(t, b, id, "www", "A", "10.0.0.1")
-	u.commands()
+	u.newCommands()
 	// A description is only for the operator.
 	b.Do(t, "admin", http.MethodPatch, "/dns/zones/"+id, `{"description":"z"}`).Want(t, 200)
 	wantSaid(t, u)
@@ -318,7 +318,7 @@ func TestRecordLife(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	runs := b.Machine.Runs(unbound.Check)
-	u.commands()
+	u.newCommands()
 	id := record(t, b, lan, "www", "A", "10.0.0.1")
 	wantSaid(t, u, "local_zone www.lan. transparent", "local_data www.lan. 3600 IN A 10.0.0.1")
 	second := record(t, b, lan, "WWW.lan", "AAAA", "2001:DB8::1")
@@ -331,7 +331,7 @@ func TestRecordLife(t *testing.T) {
 	wantSaid(t, u, "local_zone_remove www.lan.")
 	// The zone itself stays when its last record is deleted.
 	apex := record(t, b, lan, "", "A", "10.0.0.1")
-	u.commands()
+	u.newCommands()
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+apex, nil).Want(t, 200)
 	wantSaid(t, u, "local_data_remove lan.")
 	// Several at once.
@@ -364,7 +364,7 @@ func TestRecordLife(t *testing.T) {
 func TestRecordOfAnInactiveZone(t *testing.T) {
 	b, _, u := bench(t)
 	id := create(t, b, "/dns/zones", `{"name":"lan","active":false}`)
-	u.commands()
+	u.newCommands()
 	record(t, b, id, "www", "A", "10.0.0.1")
 	wantSaid(t, u)
 	b.Do(t, "admin", http.MethodPut, "/dns/zones/"+id, `{"active":true}`).Want(t, 200)
@@ -441,7 +441,7 @@ func TestValues(t *testing.T) {
 func TestDN04(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
-	u.commands()
+	u.newCommands()
 	for _, x := range [][2]string{
 		{"A", "x"}, {"A", "2001:db8::1"}, {"A", "192.0.2.1 "}, {"A", "192.0.2.01"}, {"A", "192.0.2.1/24"}, {"AAAA", "192.0.2.1"}, {"AAAA", "::ffff:192.0.2.1"}, {"AAAA", "fe80::1%eth0"},
 		{"CNAME", "."}, {"CNAME", "a b"}, {"CNAME", strings.Repeat("a", 64)}, {"NS", "a_-"}, {"PTR", "a..b"}, {"MX", "mail"}, {"MX", "x mail"}, {"MX", "65536 mail"}, {"MX", "-1 mail"},
@@ -466,7 +466,7 @@ func TestDN04(t *testing.T) {
 	} {
 		b.Do(t, "admin", http.MethodPost, "/dns/records", `{"zone_id":"`+lan+`","name":"x",`+body+`}`).WantField(t, field)
 	}
-	if b.Rows(t, "dns_records") != 0 || len(u.commands()) != 0 {
+	if b.Rows(t, "dns_records") != 0 || len(u.newCommands()) != 0 {
 		t.Fatal("something was stored or sent")
 	}
 }
@@ -476,12 +476,12 @@ func TestNumbers(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	mx := create(t, b, "/dns/records", fields{"zone_id": lan, "type": "MX", "value": "mail", "priority": 10})
-	u.commands()
+	u.newCommands()
 	for body, want := range map[string]string{`{"value":"20 mail"}`: "20 mail", `{"priority":30}`: "30 mail", `{"value":"other"}`: "30 other", `{"value":"40 mail","priority":40}`: "40 mail"} {
 		b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, `{"value":"mail","priority":30}`).Want(t, 200)
-		u.commands()
+		u.newCommands()
 		b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, body).Want(t, 200)
-		if got := u.commands(); body != `{"priority":30}` && !slices.Contains(got, "local_data lan. 3600 IN MX "+want+".lan.") {
+		if got := u.newCommands(); body != `{"priority":30}` && !slices.Contains(got, "local_data lan. 3600 IN MX "+want+".lan.") {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
@@ -541,7 +541,7 @@ func TestLinks(t *testing.T) {
 	if linked() {
 		t.Fatal("linked to nothing")
 	}
-	u.commands()
+	u.newCommands()
 	web := record(t, b, lan, "web", "A", "10.0.0.1")
 	wantSaid(t, u, "reload_keep_cache", "flush web.lan.", "flush_type web.lan. TXT", "flush_type web.lan. CAA")
 	if !linked() {
@@ -549,7 +549,7 @@ func TestLinks(t *testing.T) {
 	}
 	second := record(t, b, lan, "web", "A", "10.0.0.2")
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+second, nil).Want(t, 200)
-	if got := u.commands(); slices.Contains(got, "reload_keep_cache") {
+	if got := u.newCommands(); slices.Contains(got, "reload_keep_cache") {
 		t.Fatalf("%v", got)
 	}
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+web, nil).Want(t, 200)
@@ -574,9 +574,9 @@ func TestRefusedCommand(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	u.refuses = "local_data www.lan."
-	u.commands()
+	u.newCommands()
 	record(t, b, lan, "www", "A", "10.0.0.1")
-	if got := u.commands(); !slices.Contains(got, "reload_keep_cache") {
+	if got := u.newCommands(); !slices.Contains(got, "reload_keep_cache") {
 		t.Fatalf("%v", got)
 	}
 	if !strings.Contains(dropIn(t, b), "www.lan.") {
@@ -598,7 +598,7 @@ func TestDrift(t *testing.T) {
 		if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 			t.Fatal(failed)
 		}
-		u.commands()
+		u.newCommands()
 		if s := b.Engine.Refresh(t.Context(), apply.DNS, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
@@ -609,7 +609,7 @@ func TestDrift(t *testing.T) {
 		if s := b.Engine.Refresh(t.Context(), apply.DNS, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
-		if got := u.commands(); !slices.Contains(got, "reload_keep_cache") {
+		if got := u.newCommands(); !slices.Contains(got, "reload_keep_cache") {
 			t.Errorf("%s goes unnoticed", name)
 		}
 	}
@@ -665,7 +665,7 @@ func TestStatsAndFlush(t *testing.T) {
 	if b.Get(t, "/dns/stats/history").Want(t, 200).Into(t, &h); h.StepSeconds != 5 || h.Points == nil {
 		t.Fatalf("%+v", h)
 	}
-	u.commands()
+	u.newCommands()
 	var f dns.Flushed
 	b.Do(t, "admin", http.MethodPost, "/dns/flush-cache", nil).Want(t, 200).Into(t, &f)
 	if f.Error != "" || b.Audited(t, "dns.flush-cache") != 1 {
