@@ -30,7 +30,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
@@ -266,7 +266,7 @@ func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
 		Shown: func(ctx context.Context) { h.Engine.Refresh(ctx, apply.ReverseProxy, false) },
 		HoldsVIP: func(ctx context.Context) bool {
 			s, err := h.VRRP.Status(ctx, h.DB)
-			return err == nil && s.State == host.RouterMaster
+			return err == nil && s.State == keepalived.Master
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -66,7 +66,7 @@ func TestStandby(t *testing.T) {
 	}
 	primary.Do(t, "admin", http.MethodPost, "/ntp/pools", `{"address":"taken.example.net"}`).Want(t, 201)
 	waittest.Until(t, "the standby applies a change of the primary", func() bool {
-		b, err := standby.Machine.Read(host.ChronyDropIn)
+		b, err := standby.Machine.Read(chrony.DropIn)
 		return err == nil && strings.Contains(string(b), "pool taken.example.net ")
 	})
 
@@ -142,7 +142,7 @@ func TestChangeMeetsArrival(t *testing.T) {
 		t.Fatal(err)
 	}
 	waittest.Until(t, "both are applied", func() bool {
-		b, err := standby.Machine.Read(host.ChronyDropIn)
+		b, err := standby.Machine.Read(chrony.DropIn)
 		return err == nil && strings.Contains(string(b), "pool meets.example.net ") && strings.Contains(string(b), "makestep 3.0 7")
 	})
 }

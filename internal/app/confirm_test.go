@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/apply"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
@@ -36,10 +36,10 @@ func confirming(t *testing.T, b *kittest.Bench) (house, func()) {
 // sources returns chrony's file, and the rows behind it.
 func (h house) sources(t *testing.T, admin string) string {
 	t.Helper()
-	file, err := h.Machine.Read(host.ChronyDropIn)
+	file, err := h.Machine.Read(chrony.DropIn)
 	if errors.Is(err, fs.ErrNotExist) { // right after the setup it may not exist yet
 		h.Engine.Refresh(t.Context(), apply.NTP, false)
-		file, err = h.Machine.Read(host.ChronyDropIn)
+		file, err = h.Machine.Read(chrony.DropIn)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -141,7 +142,7 @@ func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 	h.sources(t, admin) // the setup is applied
 	starts, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	h.Machine.Script(host.ChronySources, func(ctx context.Context, _ host.Input) (host.Output, error) {
+	h.Machine.Script(chrony.Sources, func(ctx context.Context, _ host.Input) (host.Output, error) {
 		if len(h.Resources.Waiting()) == 0 {
 			return host.Output{}, nil // not the change's pass
 		}

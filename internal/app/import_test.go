@@ -13,6 +13,10 @@ import (
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/importer/programs"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -27,11 +31,11 @@ func asking(t *testing.T) house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []host.Command{host.HAProxyCheck, host.UnboundCheck, host.KeaCheck, host.NftCheck} {
+	for _, c := range []host.Command{haproxy.Check, unbound.Check, kea.Check, nftables.Check} {
 		b.Machine.Script(c, func(ctx context.Context, in host.Input) (host.Output, error) { return real.Run(ctx, c, in) })
 	}
-	b.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
-		if out, err := real.Run(ctx, host.NftCheck, in); err != nil {
+	b.Machine.Script(nftables.Load, func(ctx context.Context, in host.Input) (host.Output, error) {
+		if out, err := real.Run(ctx, nftables.Check, in); err != nil {
 			return out, err
 		}
 		return b.Machine.Load(ctx, in)
@@ -48,12 +52,12 @@ func TestImportedConfigurationsAreAccepted(t *testing.T) {
 		dhcp       []string       // interfaces with DHCP
 		rows       map[string]int // minimum number of rows
 	}{
-		{"haproxy", "haproxy/testdata/shop.cfg", []host.Command{host.HAProxyCheck}, nil,
+		{"haproxy", "haproxy/testdata/shop.cfg", []host.Command{haproxy.Check}, nil,
 			map[string]int{"proxy_backends": 7, "proxy_servers": 12, "proxy_domains": 4, "proxy_routing_rules": 4, "proxy_domain_headers": 9}},
-		{"haproxy", "haproxy/testdata/small.cfg", []host.Command{host.HAProxyCheck}, nil, map[string]int{"proxy_backends": 4, "proxy_domains": 3}},
-		{"opnsense", "opnsense/testdata/office.xml", []host.Command{host.NftLoad, host.UnboundCheck}, []string{"igb1", "vlan02"},
+		{"haproxy", "haproxy/testdata/small.cfg", []host.Command{haproxy.Check}, nil, map[string]int{"proxy_backends": 4, "proxy_domains": 3}},
+		{"opnsense", "opnsense/testdata/office.xml", []host.Command{nftables.Load, unbound.Check}, []string{"igb1", "vlan02"},
 			map[string]int{"firewall_rules": 16, "firewall_nat_rules": 14, "network_interfaces": 9, "network_addresses": 7, "dhcp_reservations": 2, "dns_records": 6, "tunnel_peers": 3}},
-		{"opnsense", "opnsense/testdata/home.xml", []host.Command{host.NftLoad, host.UnboundCheck}, []string{"bridge0"}, map[string]int{"firewall_rules": 4, "dns_records": 2}},
+		{"opnsense", "opnsense/testdata/home.xml", []host.Command{nftables.Load, unbound.Check}, []string{"bridge0"}, map[string]int{"firewall_rules": 4, "dns_records": 2}},
 		{"opnsense", "opnsense/testdata/kea.xml", nil, []string{"vtnet1"}, map[string]int{"dhcp_subnets": 2}},
 	} {
 		t.Run(filepath.Base(x.file), func(t *testing.T) {
@@ -111,7 +115,7 @@ func (h house) keaAccepts(t *testing.T, token string, interfaces ...string) {
 		content = strings.ReplaceAll(content, `"`+name+`"`, `"lo"`)
 	}
 	content = regexp.MustCompile(`"lo"(,\s*"lo")+`).ReplaceAllString(content, `"lo"`) // it may be listed only once
-	if _, err := h.Machine.Run(t.Context(), host.KeaCheck, host.Input{Staged: []host.File{{Place: host.KeaConfig, Content: []byte(content)}}}); err != nil {
+	if _, err := h.Machine.Run(t.Context(), kea.Check, host.Input{Staged: []host.File{{Place: kea.Config, Content: []byte(content)}}}); err != nil {
 		t.Errorf("%v\n%s", err, content)
 	}
 }
@@ -175,7 +179,7 @@ func TestImportByTheAPI(t *testing.T) {
 // The real checkers refuse invalid configurations: a test that skipped them would be noticed.
 func TestImportAsksRealPrograms(t *testing.T) {
 	h := asking(t)
-	for c, place := range map[host.Command]host.Place{host.HAProxyCheck: host.ProxyConfig, host.UnboundCheck: host.UnboundDropIn, host.KeaCheck: host.KeaConfig, host.NftCheck: host.PacketFilterTable} {
+	for c, place := range map[host.Command]host.Place{haproxy.Check: haproxy.Config, unbound.Check: unbound.DropIn, kea.Check: kea.Config, nftables.Check: nftables.Table} {
 		if _, err := h.Machine.Run(t.Context(), c, host.Input{Staged: []host.File{{Place: place, Content: []byte("surprise\n")}}}); err == nil {
 			t.Errorf("%s takes anything", c)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/waf/agent"
@@ -22,11 +23,11 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 	b := kittest.New(t)
 	var mu sync.Mutex
 	var commands []string
-	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
-	b.Machine.AnswerProxy(func(q host.ProxyQuestion) (string, error) {
+	b.Machine.SetUnit(host.UnitState{Unit: haproxy.Unit, Installed: true, Active: "active"})
+	b.Machine.AnswerProxy(func(q haproxy.Question) (string, error) {
 		words := strings.Join(q.Words, " ")
 		if words == "show info" {
-			config, err := b.Machine.Read(host.ProxyConfig)
+			config, err := b.Machine.Read(haproxy.Config)
 			_, mark, _ := strings.Cut(string(config), "\n  description ")
 			return "description: " + strings.TrimSpace(mark), err
 		}

@@ -24,7 +24,10 @@ import (
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -124,7 +127,7 @@ func TestJoinByTheSetup(t *testing.T) {
 	}
 	var token cluster.Token
 	primary.call(t, admin, http.MethodPost, "/cluster/join-tokens", `{"node_fqdn":"elsewhere.example.net"}`).Want(t, 201).Into(t, &token)
-	if b, err := primary.Machine.Read(host.ProxyManagementList); err != nil || !strings.Contains(string(b), " "+cluster.JoinName) {
+	if b, err := primary.Machine.Read(haproxy.ManagementList); err != nil || !strings.Contains(string(b), " "+cluster.JoinName) {
 		t.Errorf("who has the token is not shown the cluster's certificate: %v %s", err, b)
 	}
 	waittest.Until(t, "the primary listens to other nodes", primary.listens)
@@ -137,7 +140,7 @@ func TestJoinByTheSetup(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := func() string {
-		b, err := primary.Machine.Read(host.PacketFilterTable)
+		b, err := primary.Machine.Read(nftables.Table)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +159,7 @@ func TestJoinByTheSetup(t *testing.T) {
 	if strings.Contains(table(), "192.0.2.77") {
 		t.Error("the node is let in although it is not expected any more")
 	}
-	if sites, err := primary.Machine.Read(host.ProxyCertificateList); err != nil || strings.Contains(string(sites), cluster.JoinName) {
+	if sites, err := primary.Machine.Read(haproxy.CertificateList); err != nil || strings.Contains(string(sites), cluster.JoinName) {
 		t.Errorf("the cluster's certificate is shown to visitors of sites: %v", err)
 	}
 
@@ -179,8 +182,8 @@ func TestJoinByTheSetup(t *testing.T) {
 	node.call(t, there, http.MethodPost, "/ntp/pools", `{"address":"passed.example.net"}`).Want(t, 201)
 	primary.call(t, admin, http.MethodPost, "/ntp/pools", `{"address":"later.example.net"}`).Want(t, 201)
 	waittest.Until(t, "the node applies what the cluster has", func() bool {
-		b, err := node.Machine.Read(host.ChronyDropIn)
-		users, bad := node.Machine.Read(host.RadiusUsers)
+		b, err := node.Machine.Read(chrony.DropIn)
+		users, bad := node.Machine.Read(freeradius.Users)
 		return err == nil && strings.Contains(string(b), "shared.example.net") && strings.Contains(string(b), "passed.example.net") && strings.Contains(string(b), "later.example.net") && bad == nil && strings.Contains(string(users), "s3cret")
 	})
 	waittest.UntilNil(t, "the primary names the setting that is another one there", func() error {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -25,7 +25,7 @@ const (
 // Management serves the management port while the reverse proxy does not. The port is always served: the service releases it once
 // the proxy listens, and takes it again once the proxy does not. In between both hold it, and either may answer.
 type Management struct {
-	proxy  host.Proxy
+	proxy  haproxy.Proxy
 	log    *slog.Logger
 	ipv6   func() bool // whether to serve the port on IPv6 too
 	lost   func()      // called when the proxy has lost the port
@@ -42,7 +42,7 @@ const (
 )
 
 // NewManagement returns a Management without a port. It calls lost when the proxy has lost the port.
-func NewManagement(proxy host.Proxy, log *slog.Logger, ipv6 func() bool, lost func()) *Management {
+func NewManagement(proxy haproxy.Proxy, log *slog.Logger, ipv6 func() bool, lost func()) *Management {
 	m := &Management{proxy: proxy, log: log, ipv6: ipv6, lost: lost}
 	m.hold(holderNobody)
 	return m
@@ -117,7 +117,7 @@ func (m *Management) look(ctx context.Context) error {
 func (m *Management) proxied(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	answers, err := m.proxy.ProxyAsk(ctx, host.ProxyQuestion{Words: []string{"show", "stat", managementFrontend, "1", "-1"}})
+	answers, err := m.proxy.ProxyAsk(ctx, haproxy.Question{Words: []string{"show", "stat", managementFrontend, "1", "-1"}})
 	if err != nil {
 		return false
 	}

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/app"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"
-	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -143,11 +143,11 @@ func TestManagementPort(t *testing.T) {
 			t.Errorf("a connection was cut when the proxy took over: %s, %v", who, err)
 		}
 		// As an operator may do: the frontend is disabled, while HAProxy continues to run.
-		if _, err := machine.ProxyAsk(t.Context(), host.ProxyQuestion{Words: strings.Fields("disable frontend gateway_management")}); err != nil {
+		if _, err := machine.ProxyAsk(t.Context(), haproxy.Question{Words: strings.Fields("disable frontend gateway_management")}); err != nil {
 			t.Fatal(err)
 		}
 		until("service", true)
-		if _, err := machine.ProxyAsk(t.Context(), host.ProxyQuestion{Words: strings.Fields("enable frontend gateway_management")}); err != nil {
+		if _, err := machine.ProxyAsk(t.Context(), haproxy.Question{Words: strings.Fields("enable frontend gateway_management")}); err != nil {
 			t.Fatal(err)
 		}
 		until("proxy", false)

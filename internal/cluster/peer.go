@@ -102,11 +102,11 @@ func send[T any](ctx context.Context, client *http.Client, method, to string, in
 		return out, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	if err != nil {
 		return out, err
 	}
-	out, refused, err := httpd.Open[T](body)
+	out, refused, err := httpd.Open[T](answer)
 	if err != nil {
 		return out, fmt.Errorf("the answer (%s) is not from a gateway: %w", res.Status, err)
 	}

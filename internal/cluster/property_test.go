@@ -37,6 +37,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -122,9 +123,9 @@ func runNode(t *testing.T) {
 	b.Log = slog.New(slog.NewTextHandler(log, nil))
 	rendered := &renderings{file: filepath.Join(o.Dir, "renderings")}
 	apply.Register(b.Engine, apply.Component[[]string]{
-		ID: apply.NTP, Unit: host.Chrony, Load: rendered.load, Render: rendered.render,
+		ID: apply.NTP, Unit: chrony.Unit, Load: rendered.load, Render: rendered.render,
 		Check:  func(context.Context, []host.File) error { return nil },
-		Apply:  func(ctx context.Context, _ []string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Apply:  func(ctx context.Context, _ []string, _ []host.File) error { return b.Machine.Restart(ctx, chrony.Unit) },
 		Verify: func(context.Context, []string, []host.File) error { return nil },
 	})
 	g := gateOf(t, b, cluster.Node{ID: o.ID, Name: o.Name}, &reach{of: o.Reach}, &hasty)
@@ -214,7 +215,7 @@ func (r *renderings) render(lines []string) ([]host.File, error) {
 	defer f.Close()
 	fmt.Fprintf(f, "%d %s\n", len(lines), strings.Join(wrong, ", "))
 	r.last.Store(new(strings.Join(lines, "\n")))
-	return []host.File{{Place: host.ChronyDropIn, Content: []byte(strings.Join(lines, "\n"))}}, nil
+	return []host.File{{Place: chrony.DropIn, Content: []byte(strings.Join(lines, "\n"))}}, nil
 }
 
 func (r *renderings) now() string {

@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -38,7 +39,7 @@ type NodeStatus struct {
 	Local      bool       `json:"local" doc:"Whether it is this node."`
 	Role       Role       `json:"role" enum:"single,primary,stepping-down,standby,fenced" doc:"Its role. fenced: a former primary that accepts no changes."`
 	Status     Status     `json:"status" enum:"pending,joining,online,offline,leaving,unknown" doc:"Whether it answers."`
-	Version    string     `json:"version" doc:"Version that it runs; empty until it has answer so."`
+	Version    string     `json:"version" doc:"Version that it runs; empty until it has said so."`
 	ConfigHash string     `json:"config_hash" doc:"Hash of what all nodes share. Nodes of the same version have the same."`
 	Epoch      int64      `json:"epoch" doc:"Counts the changes of the primary. Of two primaries the one with the newer epoch is right."`
 	Streaming  bool       `json:"streaming" doc:"Whether it follows the primary at the moment."`
@@ -605,7 +606,7 @@ func (r *Room) dismissed(ctx context.Context) error {
 	r.admits.Lock()
 	defer r.admits.Unlock()
 	// The file removed last still exists if an earlier attempt was interrupted.
-	if _, err := r.Host.Read(host.DatabaseAuthority); err != nil {
+	if _, err := r.Host.Read(postgresql.Authority); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/ids"
 	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/resource"
@@ -69,9 +70,9 @@ func unbanHere(ctx context.Context, cfg *config, address value.Addr) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.Run(ctx, host.DetectionUnban, host.Input{Args: []string{address.String()}})
+	_, err = m.Run(ctx, crowdsec.Unban, host.Input{Args: []string{address.String()}})
 	if _, refused := errors.AsType[*host.ExitError](err); refused {
-		return fmt.Errorf("%w\nIf CrowdSec does not run, stop its bouncer, and packets are no longer dropped: systemctl stop %s", err, host.Bouncer)
+		return fmt.Errorf("%w\nIf CrowdSec does not run, stop its bouncer, and packets are no longer dropped: systemctl stop %s", err, crowdsec.Bouncer)
 	}
 	return err
 }

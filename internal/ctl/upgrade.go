@@ -16,7 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/units"

@@ -8,6 +8,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -18,12 +19,12 @@ type Config struct {
 	// Elsewhere means that another node of the cluster hands out addresses: two servers would not know each other's leases.
 	Elsewhere bool `json:"elsewhere"`
 	// Wanted lists the subnets that are on, and Interfaces the declared ones.
-	Wanted       []Subnet              `json:"wanted"`
-	Interfaces   []Interface           `json:"interfaces"`
-	Subnets      []Subnet              `json:"subnets"` // the ones that can be served
-	Links        []Link                `json:"links"`   // of those subnets
-	Reservations []Reservation         `json:"reservations"`
-	Paths        host.LeaseServerPaths `json:"paths"`
+	Wanted       []Subnet      `json:"wanted"`
+	Interfaces   []Interface   `json:"interfaces"`
+	Subnets      []Subnet      `json:"subnets"` // the ones that can be served
+	Links        []Link        `json:"links"`   // of those subnets
+	Reservations []Reservation `json:"reservations"`
+	Paths        kea.Paths     `json:"paths"`
 	// LAN lists the interfaces that the packet filter must open.
 	LAN []value.IfName `json:"lan"`
 	// Left lists what cannot be served, and why.
@@ -50,7 +51,7 @@ func (r *Room) elsewhere(ctx context.Context, q db.Querier) (bool, error) {
 }
 
 func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
-	c := Config{Paths: host.LeaseServer()}
+	c := Config{Paths: kea.Where()}
 	settings, err := r.settings.Load(ctx, q)
 	if err != nil {
 		return c, err

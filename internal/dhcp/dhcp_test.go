@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -70,7 +71,7 @@ func link(index int, name, kind, address string) host.Link {
 
 func (r *rig) file(t *testing.T) string {
 	t.Helper()
-	content, err := r.Machine.Read(host.KeaConfig)
+	content, err := r.Machine.Read(kea.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestSettings(t *testing.T) {
 	if s.Enabled || s.DefaultLeaseSeconds != 3600 || s.MaxLeaseSeconds != 86400 {
 		t.Fatalf("%+v", s)
 	}
-	if state, _ := r.Machine.State(t.Context(), host.Kea); state.Active != "inactive" || r.Machine.Enabled(host.Kea) {
+	if state, _ := r.Machine.State(t.Context(), kea.Unit); state.Active != "inactive" || r.Machine.Enabled(kea.Unit) {
 		t.Fatalf("%+v", state)
 	}
 	openings := func() int {
@@ -138,7 +139,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal("open though it is off")
 	}
 	r.enable(t)
-	if state, _ := r.Machine.State(t.Context(), host.Kea); state.Active != "active" || !r.Machine.Enabled(host.Kea) || openings() != 1 {
+	if state, _ := r.Machine.State(t.Context(), kea.Unit); state.Active != "active" || !r.Machine.Enabled(kea.Unit) || openings() != 1 {
 		t.Fatalf("%+v", state)
 	}
 	r.Do(t, "admin", http.MethodPut, "/dhcp/settings", `{"default_lease_seconds":120,"max_lease_seconds":240}`).Want(t, 200)
@@ -158,7 +159,7 @@ func TestSettings(t *testing.T) {
 		r.Do(t, "admin", http.MethodPut, "/dhcp/settings", body).WantField(t, field)
 	}
 	r.Do(t, "admin", http.MethodPut, "/dhcp/settings", `{"enabled":false}`).Want(t, 200)
-	if state, _ := r.Machine.State(t.Context(), host.Kea); state.Active != "inactive" || r.Machine.Enabled(host.Kea) || openings() != 0 {
+	if state, _ := r.Machine.State(t.Context(), kea.Unit); state.Active != "inactive" || r.Machine.Enabled(kea.Unit) || openings() != 0 {
 		t.Fatalf("%+v", state)
 	}
 	if n := r.Audited(t, "dhcp.settings.update"); n != 3 {
@@ -173,8 +174,8 @@ func TestSubnetLife(t *testing.T) {
 	id := r.post(t, "/dhcp/subnets", with(fields{
 		"cidr": "10.10.0.77/24", "dns_servers": []string{"10.10.0.1", "9.9.9.9"}, "ntp_servers": []string{"10.10.0.1"}, "domain_name": "LAN.Example.NET.", "lease_seconds": 600,
 	}))
-	if r.Machine.LeaseServerReloads() != reloads+1 || r.Machine.Restarts(host.Kea) != 1 {
-		t.Fatalf("%d reloads, %d restarts", r.Machine.LeaseServerReloads()-reloads, r.Machine.Restarts(host.Kea))
+	if r.Machine.LeaseServerReloads() != reloads+1 || r.Machine.Restarts(kea.Unit) != 1 {
+		t.Fatalf("%d reloads, %d restarts", r.Machine.LeaseServerReloads()-reloads, r.Machine.Restarts(kea.Unit))
 	}
 	for _, part := range []string{
 		`"subnet": "10.10.0.0/24"`, `"id": 168427520`, `"interface": "lan0"`, `"pool": "10.10.0.100 - 10.10.0.199"`, `"data": "10.10.0.1, 9.9.9.9"`, `"data": "lan.example.net"`, `"valid-lifetime": 600`,
@@ -424,8 +425,8 @@ func TestWhatKeaDoesNotHear(t *testing.T) {
 	r.enable(t)
 	r.post(t, "/dhcp/subnets", with(nil))
 	words := []string{"the interface lan0 is not running"} // no cable: nobody to serve
-	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, _ json.RawMessage) (any, error) {
-		if c != host.LeaseServerStatus {
+	r.Machine.AnswerLeaseServer(func(c kea.Command, _ json.RawMessage) (any, error) {
+		if c != kea.Status {
 			return nil, nil
 		}
 		return map[string]any{"sockets": map[string]any{"status": "retrying", "errors": words}}, nil
@@ -446,7 +447,7 @@ func TestRefusedReload(t *testing.T) {
 	r.enable(t)
 	r.post(t, "/dhcp/subnets", with(nil))
 	before := r.file(t)
-	r.Machine.RefuseLeaseServerReload(&host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "subnet configuration failed"})
+	r.Machine.RefuseLeaseServerReload(&kea.Refused{Command: kea.Reload, Text: "subnet configuration failed"})
 	a := r.Do(t, "admin", http.MethodPost, "/dhcp/subnets", fields{"interface": "guest0", "cidr": "10.20.0.0/24", "range_start": "10.20.0.100", "range_end": "10.20.0.199"}).Want(t, 201)
 	if a.Header.Get("Gateway-Apply") != "dhcp=degraded" || r.file(t) != before {
 		t.Fatalf("%s:\n%s", a.Header.Get("Gateway-Apply"), r.file(t))
@@ -466,19 +467,19 @@ func TestPlayedKea26DoesNotKnowANewLink(t *testing.T) {
 	r.enable(t)
 	r.post(t, "/dhcp/subnets", with(nil))
 	refuse := func(link string) {
-		r.Machine.RefuseLeaseServerReload(&host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "Config reload failed: configuration error using file '/etc/kea/gateway/kea-dhcp4.conf': " +
+		r.Machine.RefuseLeaseServerReload(&kea.Refused{Command: kea.Reload, Text: "Config reload failed: configuration error using file '/etc/kea/gateway/kea-dhcp4.conf': " +
 			"subnet configuration failed: Specified network interface name " + link + " for subnet 10.20.0.0/24 is not present in the system (/etc/kea/gateway/kea-dhcp4.conf:93:7)"})
 	}
-	restarts := r.Machine.Restarts(host.Kea)
+	restarts := r.Machine.Restarts(kea.Unit)
 	refuse("guest0")
 	id := r.post(t, "/dhcp/subnets", fields{"interface": "guest0", "cidr": "10.20.0.0/24", "range_start": "10.20.0.100", "range_end": "10.20.0.199"})
-	if n := r.Machine.Restarts(host.Kea) - restarts; n != 1 || !strings.Contains(r.file(t), "10.20.0.0/24") {
+	if n := r.Machine.Restarts(kea.Unit) - restarts; n != 1 || !strings.Contains(r.file(t), "10.20.0.0/24") {
 		t.Fatalf("%d restarts:\n%s", n, r.file(t))
 	}
 	// A link that disappears between the check and the reload: a Kea that starts with such a file exits.
 	refuse("gone0")
 	a := r.Do(t, "admin", http.MethodPut, "/dhcp/subnets/"+id, `{"lease_seconds":600}`).Want(t, 200)
-	if n := r.Machine.Restarts(host.Kea) - restarts; n != 1 || a.Header.Get("Gateway-Apply") != "dhcp=degraded" {
+	if n := r.Machine.Restarts(kea.Unit) - restarts; n != 1 || a.Header.Get("Gateway-Apply") != "dhcp=degraded" {
 		t.Fatalf("%d restarts, %s", n, a.Header.Get("Gateway-Apply"))
 	}
 }
@@ -486,19 +487,19 @@ func TestPlayedKea26DoesNotKnowANewLink(t *testing.T) {
 func TestDaemonThatIsGone(t *testing.T) {
 	r := bench(t)
 	r.enable(t)
-	restarts := r.Machine.Restarts(host.Kea)
-	r.Machine.SetUnit(host.UnitState{Unit: host.Kea, Installed: true, Active: "failed"})
+	restarts := r.Machine.Restarts(kea.Unit)
+	r.Machine.SetUnit(host.UnitState{Unit: kea.Unit, Installed: true, Active: "failed"})
 	r.post(t, "/dhcp/subnets", with(nil))
-	if r.Machine.Restarts(host.Kea) != restarts+1 {
-		t.Fatalf("%d restarts", r.Machine.Restarts(host.Kea)-restarts)
+	if r.Machine.Restarts(kea.Unit) != restarts+1 {
+		t.Fatalf("%d restarts", r.Machine.Restarts(kea.Unit)-restarts)
 	}
-	r.Machine.Refuse(host.Kea, errors.New("exit status 1"))
-	r.Machine.SetUnit(host.UnitState{Unit: host.Kea, Installed: true, Active: "failed"})
+	r.Machine.Refuse(kea.Unit, errors.New("exit status 1"))
+	r.Machine.SetUnit(host.UnitState{Unit: kea.Unit, Installed: true, Active: "failed"})
 	r.Engine.ApplyAll(t.Context())
 	if state, why := r.status(t); state != "degraded" || !strings.Contains(why, "exit status 1") {
 		t.Fatalf("%s: %s", state, why)
 	}
-	r.Machine.Uninstall(host.Kea)
+	r.Machine.Uninstall(kea.Unit)
 	a := r.Do(t, "admin", http.MethodPut, "/dhcp/settings", `{"max_lease_seconds":7200}`).Want(t, 200)
 	if a.Header.Get("Gateway-Apply") != "dhcp=not_installed" {
 		t.Fatalf("apply: %q", a.Header.Get("Gateway-Apply"))
@@ -510,13 +511,13 @@ func TestOneNodeHandsOut(t *testing.T) {
 	r := bench(t)
 	r.enable(t)
 	r.elsewhere = true
-	if s := r.Engine.Refresh(t.Context(), apply.DHCP, false); s.State != apply.Live || r.Machine.Stops(host.Kea) == 0 || r.Machine.Enabled(host.Kea) {
-		t.Errorf("%+v, %d stops", s, r.Machine.Stops(host.Kea))
+	if s := r.Engine.Refresh(t.Context(), apply.DHCP, false); s.State != apply.Live || r.Machine.Stops(kea.Unit) == 0 || r.Machine.Enabled(kea.Unit) {
+		t.Errorf("%+v, %d stops", s, r.Machine.Stops(kea.Unit))
 	}
-	restarts := r.Machine.Restarts(host.Kea)
+	restarts := r.Machine.Restarts(kea.Unit)
 	r.post(t, "/dhcp/subnets", with(nil))
-	if !strings.Contains(r.file(t), "10.10.0.100") || r.Machine.Restarts(host.Kea) != restarts {
-		t.Errorf("%d restarts\n%s", r.Machine.Restarts(host.Kea)-restarts, r.file(t))
+	if !strings.Contains(r.file(t), "10.10.0.100") || r.Machine.Restarts(kea.Unit) != restarts {
+		t.Errorf("%d restarts\n%s", r.Machine.Restarts(kea.Unit)-restarts, r.file(t))
 	}
 	var list dhcp.Leases
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
@@ -527,8 +528,8 @@ func TestOneNodeHandsOut(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	r.elsewhere = false
-	if s := r.Engine.Refresh(t.Context(), apply.DHCP, false); s.State != apply.Live || r.Machine.Restarts(host.Kea) != restarts+1 || !r.Machine.Enabled(host.Kea) {
-		t.Errorf("%+v, %d restarts", s, r.Machine.Restarts(host.Kea)-restarts)
+	if s := r.Engine.Refresh(t.Context(), apply.DHCP, false); s.State != apply.Live || r.Machine.Restarts(kea.Unit) != restarts+1 || !r.Machine.Enabled(kea.Unit) {
+		t.Errorf("%+v, %d restarts", s, r.Machine.Restarts(kea.Unit)-restarts)
 	}
 }
 
@@ -537,11 +538,11 @@ func TestAnotherFile(t *testing.T) {
 	r := bench(t)
 	r.enable(t)
 	was := r.file(t)
-	r.Machine.SetFile(host.KeaConfig, `{"Dhcp4": {"server-tag": "somebody"}}`)
-	if err := host.AskLeaseServer(t.Context(), r.Machine, host.LeaseServerReload, nil, nil); err != nil {
+	r.Machine.SetFile(kea.Config, `{"Dhcp4": {"server-tag": "somebody"}}`)
+	if err := kea.Ask(t.Context(), r.Machine, kea.Reload, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	r.Machine.SetFile(host.KeaConfig, was)
+	r.Machine.SetFile(kea.Config, was)
 	reloads := r.Machine.LeaseServerReloads()
 	r.Engine.Refresh(t.Context(), "dhcp", false)
 	if r.Machine.LeaseServerReloads() != reloads+1 {
@@ -593,8 +594,8 @@ func TestLeases(t *testing.T) {
 		})
 	}
 	all = append(all, map[string]any{"ip-address": "172.16.0.1", "hw-address": "52:54:00:00:00:09", "hostname": "elsewhere", "state": 0, "cltt": now, "valid-lft": 3600})
-	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, arguments json.RawMessage) (any, error) {
-		if c != host.LeaseServerLeases {
+	r.Machine.AnswerLeaseServer(func(c kea.Command, arguments json.RawMessage) (any, error) {
+		if c != kea.LeasePage {
 			return nil, nil
 		}
 		var page struct {
@@ -633,7 +634,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%s: %d", search, list.Total)
 		}
 	}
-	r.Machine.AnswerLeaseServer(func(host.LeaseCommand, json.RawMessage) (any, error) { return nil, errors.New("kea is tired") })
+	r.Machine.AnswerLeaseServer(func(kea.Command, json.RawMessage) (any, error) { return nil, errors.New("kea is tired") })
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
 	if list.Error != "The DHCP server could not be asked. It said: kea is tired" {
 		t.Errorf("%+v", list)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -33,8 +33,8 @@ func TestImpactOnClients(t *testing.T) {
 	r.enable(t)
 	now := time.Now().Unix()
 	var refuses error
-	r.Machine.AnswerLeaseServer(func(c host.LeaseCommand, _ json.RawMessage) (any, error) {
-		if c != host.LeaseServerLeases {
+	r.Machine.AnswerLeaseServer(func(c kea.Command, _ json.RawMessage) (any, error) {
+		if c != kea.LeasePage {
 			return nil, nil
 		}
 		return map[string]any{"leases": []map[string]any{

@@ -10,10 +10,11 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 )
 
 const (
-	unit = host.Kea
+	unit = kea.Unit
 	// startWithin is how long Kea may take until it answers, and startAgain how often we ask.
 	startWithin = 15 * time.Second
 	startAgain  = 10 * time.Millisecond
@@ -22,7 +23,7 @@ const (
 // reload makes Kea read its file, or starts it. After a refused reload Kea listens nowhere until it gets a file that it accepts, so the
 // engine restores the last good one at once.
 func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
-	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerReload, nil, nil)
+	err := kea.Ask(ctx, r.Host, kea.Reload, nil, nil)
 	if !r.needsStart(ctx, err) {
 		return err
 	}
@@ -35,7 +36,7 @@ func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
 // needsStart reports whether a start does what a reload could not: Kea does not run, or does not know an existing link. For a missing
 // link a start would be worse than the refusal, because Kea would exit.
 func (r *Room) needsStart(ctx context.Context, err error) bool {
-	refused, ok := errors.AsType[*host.LeaseServerRefused](err)
+	refused, ok := errors.AsType[*kea.Refused](err)
 	if !ok {
 		return errors.Is(err, host.ErrNotRunning)
 	}
@@ -72,7 +73,7 @@ func (r *Room) mark(ctx context.Context) (string, error) {
 	var answer struct {
 		Mark string `json:"server-tag"`
 	}
-	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerMark, nil, &answer)
+	err := kea.Ask(ctx, r.Host, kea.Mark, nil, &answer)
 	return answer.Mark, err
 }
 
@@ -94,7 +95,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 			Errors []string `json:"errors"`
 		} `json:"sockets"`
 	}
-	if err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerStatus, nil, &answer); err != nil {
+	if err := kea.Ask(ctx, r.Host, kea.Status, nil, &answer); err != nil {
 		return err
 	}
 	problems := slices.Clone(c.Left)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -153,7 +154,7 @@ func Render(c Config) ([]host.File, error) {
 	content = append(content, '\n')
 	sum := sha256.Sum256(content)
 	content = bytes.Replace(content, []byte(noMark), hex.AppendEncode([]byte(markPrefix), sum[:markBytes]), 1)
-	return []host.File{{Place: host.KeaConfig, Content: content}}, nil
+	return []host.File{{Place: kea.Config, Content: content}}, nil
 }
 
 // A mark is a hash of the file without the mark. A text of the same length takes its place for hashing; it is the first text in the file,

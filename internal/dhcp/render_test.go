@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/nettest"
@@ -33,20 +34,20 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// kea has the real daemon check a file.
-func kea(t testing.TB, file []byte) error {
+// askKea has the real daemon check a file.
+func askKea(t testing.TB, file []byte) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = machine.Run(t.Context(), host.KeaCheck, host.Input{Staged: []host.File{{Place: host.KeaConfig, Content: file}}})
+	_, err = machine.Run(t.Context(), kea.Check, host.Input{Staged: []host.File{{Place: kea.Config, Content: file}}})
 	return err
 }
 
 func accepted(t testing.TB, file []byte) {
 	t.Helper()
-	if err := kea(t, file); err != nil {
+	if err := askKea(t, file); err != nil {
 		t.Errorf("kea refuses\n%s: %v", file, err)
 	}
 }
@@ -59,7 +60,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestCheckerRefuses(t *testing.T) {
-	if err := kea(t, []byte(`{"Dhcp4": {"surprise": 1}}`)); err == nil {
+	if err := askKea(t, []byte(`{"Dhcp4": {"surprise": 1}}`)); err == nil {
 		t.Fatal("kea takes anything")
 	}
 }
@@ -96,7 +97,7 @@ func one() dhcp.Config {
 	c := dhcp.Config{
 		Settings: dhcp.Settings{Enabled: true, DefaultLeaseSeconds: 3600, MaxLeaseSeconds: 86400},
 		Links:    []dhcp.Link{{Name: "lan0", Index: 7}},
-		Paths:    host.LeaseServer(),
+		Paths:    kea.Where(),
 	}
 	var subnet dhcp.Subnet
 	must(wire.Decode([]byte(`{"interface":"lan0","cidr":"10.10.0.0/24","range_start":"10.10.0.100","range_end":"10.10.0.200","gateway":"10.10.0.1",
@@ -151,7 +152,7 @@ func tree(file []byte) [][]string {
 func hostile[T any](t *testing.T, field, benign string, row func(*dhcp.Config) *T, text func(*T) string) {
 	t.Run(field, func(t *testing.T) {
 		conftest.Oracle[dhcp.Config]{
-			Place:  host.KeaConfig,
+			Place:  kea.Config,
 			Benign: benign, Parse: tree, Daemon: accepted,
 			Decode: func(value string) (dhcp.Config, string, error) {
 				c := one()

@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -85,7 +86,7 @@ func (r *Room) eachLease(ctx context.Context, yield func(keaLease)) error {
 		var page struct {
 			Leases []keaLease `json:"leases"`
 		}
-		if err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerLeases, map[string]any{"from": from, "limit": leasePage}, &page); err != nil {
+		if err := kea.Ask(ctx, r.Host, kea.LeasePage, map[string]any{"from": from, "limit": leasePage}, &page); err != nil {
 			return err
 		}
 		for _, l := range page.Leases {

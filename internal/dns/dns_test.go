@@ -12,13 +12,13 @@ import (
 
 	"edge.internal/gateway/internal/dns"
 	"edge.internal/gateway/internal/kit/apply"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// unbound is one in memory: it reads its file at its start or on request, and accepts commands in between.
-type unbound struct {
+// resolver is one in memory: it reads its file at its start or on request, and accepts commands in between.
+type resolver struct {
 	machine  *kittest.Bench
 	mu       sync.Mutex
 	started  int
@@ -29,10 +29,10 @@ type unbound struct {
 	refuses  string // commands that contain this
 }
 
-func (u *unbound) answer(q host.ResolverQuestion) (string, error) {
+func (u *resolver) answer(q unbound.Question) (string, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if n := u.machine.Machine.Restarts(host.Unbound); n != u.started {
+	if n := u.machine.Machine.Restarts(unbound.Unit); n != u.started {
 		u.started = n
 		u.read()
 	}
@@ -69,16 +69,16 @@ func (u *unbound) answer(q host.ResolverQuestion) (string, error) {
 	return "ok", nil
 }
 
-func (u *unbound) add(record string) {
+func (u *resolver) add(record string) {
 	u.records = append(u.records, strings.Replace(record, " ", "\t", 4))
 }
 
-func (u *unbound) forget(name string) {
+func (u *resolver) forget(name string) {
 	u.records = slices.DeleteFunc(u.records, func(r string) bool { return strings.HasPrefix(r, name+"\t") })
 }
 
-func (u *unbound) read() {
-	content, err := u.machine.Machine.Read(host.UnboundDropIn)
+func (u *resolver) read() {
+	content, err := u.machine.Machine.Read(unbound.DropIn)
 	if err != nil {
 		panic(err)
 	}
@@ -100,8 +100,8 @@ func (u *unbound) read() {
 	}
 }
 
-// commands returns the commands since the last call.
-func (u *unbound) commands() []string {
+// newCommands returns the commands since the last call.
+func (u *resolver) newCommands() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list := u.commands
@@ -109,10 +109,10 @@ func (u *unbound) commands() []string {
 	return list
 }
 
-func bench(t *testing.T) (*kittest.Bench, *dns.Room, *unbound) {
+func bench(t *testing.T) (*kittest.Bench, *dns.Room, *resolver) {
 	t.Helper()
 	b := kittest.New(t)
-	u := &unbound{machine: b}
+	u := &resolver{machine: b}
 	b.Machine.AnswerResolver(u.answer)
 	room := dns.New(b.Kit)
 	room.Mount()
@@ -121,13 +121,13 @@ func bench(t *testing.T) (*kittest.Bench, *dns.Room, *unbound) {
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatalf("not live at start: %v", failed)
 	}
-	u.commands()
+	u.newCommands()
 	return b, room, u
 }
 
 func dropIn(t *testing.T, b *kittest.Bench) string {
 	t.Helper()
-	content, err := b.Machine.Read(host.UnboundDropIn)
+	content, err := b.Machine.Read(unbound.DropIn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +158,9 @@ func record(t *testing.T, b *kittest.Bench, zone, name, kind, value string) stri
 	return create(t, b, "/dns/records", fields{"zone_id": zone, "name": name, "type": kind, "value": value})
 }
 
-func wantSaid(t *testing.T, u *unbound, want ...string) {
+func wantSaid(t *testing.T, u *resolver, want ...string) {
 	t.Helper()
-	if got := u.commands(); !slices.Equal(got, want) {
+	if got := u.newCommands(); !slices.Equal(got, want) {
 		t.Fatalf("unbound got\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -208,7 +208,7 @@ func TestSettings(t *testing.T) {
 	if openings, err := room.Openings(t.Context(), b.DB); err != nil || len(openings) != 0 {
 		t.Fatalf("loopback is opened: %+v, %v", openings, err)
 	}
-	restarts := b.Machine.Restarts(host.Unbound)
+	restarts := b.Machine.Restarts(unbound.Unit)
 	a := b.Do(t, "admin", http.MethodPut, "/dns/settings", `{"upstream_forwards":["192.0.2.1@5353","2001:DB8::1"],"access_acl":["10.0.0.7/8"],"dnssec_validation":false,"qname_minimisation":false,"cache_min_ttl":5}`).Want(t, 200)
 	if a.Header.Get("Gateway-Apply") != "dns=live" {
 		t.Fatalf("%v", a.Header)
@@ -221,7 +221,7 @@ func TestSettings(t *testing.T) {
 	}
 	// Another address needs another process.
 	b.Do(t, "admin", http.MethodPut, "/dns/settings", `{"listen_addresses":["10.10.0.1","127.0.0.1"]}`).Want(t, 200)
-	if b.Machine.Restarts(host.Unbound) != restarts+1 {
+	if b.Machine.Restarts(unbound.Unit) != restarts+1 {
 		t.Fatal("not started anew")
 	}
 	openings, err := room.Openings(t.Context(), b.DB)
@@ -232,15 +232,15 @@ func TestSettings(t *testing.T) {
 	if openings, _ := room.Openings(t.Context(), b.DB); len(openings) != 2 || len(openings[0].Addresses) != 0 {
 		t.Fatalf("openings: %+v", openings)
 	}
-	if !strings.Contains(dropIn(t, b), "\n  interface-automatic: yes\n") || b.Machine.Restarts(host.Unbound) != restarts+2 {
+	if !strings.Contains(dropIn(t, b), "\n  interface-automatic: yes\n") || b.Machine.Restarts(unbound.Unit) != restarts+2 {
 		t.Fatalf("not everywhere:\n%s", dropIn(t, b))
 	}
 	// What GET returned can be sent back unchanged.
-	installs := b.Machine.Installs(host.UnboundDropIn)
-	u.commands()
+	installs := b.Machine.Installs(unbound.DropIn)
+	u.newCommands()
 	b.Do(t, "admin", http.MethodPut, "/dns/settings", string(got.Data)).Want(t, 200)
 	wantSaid(t, u)
-	if b.Machine.Installs(host.UnboundDropIn) != installs {
+	if b.Machine.Installs(unbound.DropIn) != installs {
 		t.Fatal("a change that alters no byte touched the machine")
 	}
 	b.Do(t, "admin", http.MethodPut, "/dns/settings", `{"upstream_forwards":[]}`).Want(t, 200)
@@ -278,7 +278,7 @@ func TestZones(t *testing.T) {
 		zone(t, b, name)
 	}
 	record(t, b, id, "www", "A", "10.0.0.1")
-	u.commands()
+	u.newCommands()
 	// A description is only for the operator.
 	b.Do(t, "admin", http.MethodPatch, "/dns/zones/"+id, `{"description":"z"}`).Want(t, 200)
 	wantSaid(t, u)
@@ -317,8 +317,8 @@ func TestZoneThatMovesOntoAnother(t *testing.T) {
 func TestRecordLife(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
-	runs := b.Machine.Runs(host.UnboundCheck)
-	u.commands()
+	runs := b.Machine.Runs(unbound.Check)
+	u.newCommands()
 	id := record(t, b, lan, "www", "A", "10.0.0.1")
 	wantSaid(t, u, "local_zone www.lan. transparent", "local_data www.lan. 3600 IN A 10.0.0.1")
 	second := record(t, b, lan, "WWW.lan", "AAAA", "2001:DB8::1")
@@ -331,7 +331,7 @@ func TestRecordLife(t *testing.T) {
 	wantSaid(t, u, "local_zone_remove www.lan.")
 	// The zone itself stays when its last record is deleted.
 	apex := record(t, b, lan, "", "A", "10.0.0.1")
-	u.commands()
+	u.newCommands()
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+apex, nil).Want(t, 200)
 	wantSaid(t, u, "local_data_remove lan.")
 	// Several at once.
@@ -340,7 +340,7 @@ func TestRecordLife(t *testing.T) {
 		{"kind": "dns.record", "verb": "create", "body": fields{"zone_id": lan, "name": "a", "type": "A", "value": "10.0.0.2"}},
 	}}).Want(t, 200)
 	wantSaid(t, u, "local_zone a.lan. transparent", "local_data a.lan. 3600 IN A 10.0.0.1", "local_data a.lan. 3600 IN A 10.0.0.2")
-	if b.Machine.Runs(host.UnboundCheck) != runs {
+	if b.Machine.Runs(unbound.Check) != runs {
 		t.Error("the checker was asked about a record")
 	}
 	// The files follow, and unbound has what is stored.
@@ -355,7 +355,7 @@ func TestRecordLife(t *testing.T) {
 			t.Errorf("%s audited %d times", action, got)
 		}
 	}
-	if n := b.Machine.Restarts(host.Unbound); n != 1 {
+	if n := b.Machine.Restarts(unbound.Unit); n != 1 {
 		t.Errorf("%d restarts", n)
 	}
 }
@@ -364,7 +364,7 @@ func TestRecordLife(t *testing.T) {
 func TestRecordOfAnInactiveZone(t *testing.T) {
 	b, _, u := bench(t)
 	id := create(t, b, "/dns/zones", `{"name":"lan","active":false}`)
-	u.commands()
+	u.newCommands()
 	record(t, b, id, "www", "A", "10.0.0.1")
 	wantSaid(t, u)
 	b.Do(t, "admin", http.MethodPut, "/dns/zones/"+id, `{"active":true}`).Want(t, 200)
@@ -441,7 +441,7 @@ func TestValues(t *testing.T) {
 func TestDN04(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
-	u.commands()
+	u.newCommands()
 	for _, x := range [][2]string{
 		{"A", "x"}, {"A", "2001:db8::1"}, {"A", "192.0.2.1 "}, {"A", "192.0.2.01"}, {"A", "192.0.2.1/24"}, {"AAAA", "192.0.2.1"}, {"AAAA", "::ffff:192.0.2.1"}, {"AAAA", "fe80::1%eth0"},
 		{"CNAME", "."}, {"CNAME", "a b"}, {"CNAME", strings.Repeat("a", 64)}, {"NS", "a_-"}, {"PTR", "a..b"}, {"MX", "mail"}, {"MX", "x mail"}, {"MX", "65536 mail"}, {"MX", "-1 mail"},
@@ -466,7 +466,7 @@ func TestDN04(t *testing.T) {
 	} {
 		b.Do(t, "admin", http.MethodPost, "/dns/records", `{"zone_id":"`+lan+`","name":"x",`+body+`}`).WantField(t, field)
 	}
-	if b.Rows(t, "dns_records") != 0 || len(u.commands()) != 0 {
+	if b.Rows(t, "dns_records") != 0 || len(u.newCommands()) != 0 {
 		t.Fatal("something was stored or sent")
 	}
 }
@@ -476,12 +476,12 @@ func TestNumbers(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	mx := create(t, b, "/dns/records", fields{"zone_id": lan, "type": "MX", "value": "mail", "priority": 10})
-	u.commands()
+	u.newCommands()
 	for body, want := range map[string]string{`{"value":"20 mail"}`: "20 mail", `{"priority":30}`: "30 mail", `{"value":"other"}`: "30 other", `{"value":"40 mail","priority":40}`: "40 mail"} {
 		b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, `{"value":"mail","priority":30}`).Want(t, 200)
-		u.commands()
+		u.newCommands()
 		b.Do(t, "admin", http.MethodPut, "/dns/records/"+mx, body).Want(t, 200)
-		if got := u.commands(); body != `{"priority":30}` && !slices.Contains(got, "local_data lan. 3600 IN MX "+want+".lan.") {
+		if got := u.newCommands(); body != `{"priority":30}` && !slices.Contains(got, "local_data lan. 3600 IN MX "+want+".lan.") {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
@@ -541,7 +541,7 @@ func TestLinks(t *testing.T) {
 	if linked() {
 		t.Fatal("linked to nothing")
 	}
-	u.commands()
+	u.newCommands()
 	web := record(t, b, lan, "web", "A", "10.0.0.1")
 	wantSaid(t, u, "reload_keep_cache", "flush web.lan.", "flush_type web.lan. TXT", "flush_type web.lan. CAA")
 	if !linked() {
@@ -549,7 +549,7 @@ func TestLinks(t *testing.T) {
 	}
 	second := record(t, b, lan, "web", "A", "10.0.0.2")
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+second, nil).Want(t, 200)
-	if got := u.commands(); slices.Contains(got, "reload_keep_cache") {
+	if got := u.newCommands(); slices.Contains(got, "reload_keep_cache") {
 		t.Fatalf("%v", got)
 	}
 	b.Do(t, "admin", http.MethodDelete, "/dns/records/"+web, nil).Want(t, 200)
@@ -562,7 +562,7 @@ func TestLinks(t *testing.T) {
 func TestRefusedByTheChecker(t *testing.T) {
 	b, _, _ := bench(t)
 	before := dropIn(t, b)
-	b.Machine.Reject(host.UnboundCheck, "error: bad zone")
+	b.Machine.Reject(unbound.Check, "error: bad zone")
 	a := b.Do(t, "admin", http.MethodPost, "/dns/zones", `{"name":"lan"}`).Want(t, 400)
 	if !strings.Contains(a.Error.Message, "bad zone") || dropIn(t, b) != before || b.Rows(t, "dns_zones") != 0 || b.Audited(t, "dns.zone.create") != 0 {
 		t.Fatalf("%s\n%s", a.Body, dropIn(t, b))
@@ -574,9 +574,9 @@ func TestRefusedCommand(t *testing.T) {
 	b, _, u := bench(t)
 	lan := zone(t, b, "lan")
 	u.refuses = "local_data www.lan."
-	u.commands()
+	u.newCommands()
 	record(t, b, lan, "www", "A", "10.0.0.1")
-	if got := u.commands(); !slices.Contains(got, "reload_keep_cache") {
+	if got := u.newCommands(); !slices.Contains(got, "reload_keep_cache") {
 		t.Fatalf("%v", got)
 	}
 	if !strings.Contains(dropIn(t, b), "www.lan.") {
@@ -598,7 +598,7 @@ func TestDrift(t *testing.T) {
 		if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 			t.Fatal(failed)
 		}
-		u.commands()
+		u.newCommands()
 		if s := b.Engine.Refresh(t.Context(), apply.DNS, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
@@ -609,7 +609,7 @@ func TestDrift(t *testing.T) {
 		if s := b.Engine.Refresh(t.Context(), apply.DNS, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
-		if got := u.commands(); !slices.Contains(got, "reload_keep_cache") {
+		if got := u.newCommands(); !slices.Contains(got, "reload_keep_cache") {
 			t.Errorf("%s goes unnoticed", name)
 		}
 	}
@@ -618,12 +618,12 @@ func TestDrift(t *testing.T) {
 func TestDaemonThatWillNotStart(t *testing.T) {
 	b, _, _ := bench(t)
 	before := dropIn(t, b)
-	b.Machine.Refuse(host.Unbound, errors.New("could not bind"))
+	b.Machine.Refuse(unbound.Unit, errors.New("could not bind"))
 	a := b.Do(t, "admin", http.MethodPut, "/dns/settings", `{"listen_addresses":["10.0.0.1"]}`).Want(t, 200)
 	if a.Header.Get("Gateway-Apply") != "dns=degraded" || dropIn(t, b) != before {
 		t.Fatalf("%v\n%s", a.Header, dropIn(t, b))
 	}
-	b.Machine.Refuse(host.Unbound, nil)
+	b.Machine.Refuse(unbound.Unit, nil)
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 || !strings.Contains(dropIn(t, b), "10.0.0.1") {
 		t.Fatalf("does not converge: %v", failed)
 	}
@@ -631,8 +631,8 @@ func TestDaemonThatWillNotStart(t *testing.T) {
 
 func TestDaemonThatIsNotInstalled(t *testing.T) {
 	b, _, _ := bench(t)
-	b.Machine.Uninstall(host.Unbound)
-	b.Machine.Missing(host.UnboundCheck)
+	b.Machine.Uninstall(unbound.Unit)
+	b.Machine.Missing(unbound.Check)
 	a := b.Do(t, "admin", http.MethodPost, "/dns/zones", `{"name":"lan"}`).Want(t, 201)
 	if a.Header.Get("Gateway-Apply") != "dns=not_installed" {
 		t.Fatalf("%v", a.Header)
@@ -649,7 +649,7 @@ func TestDaemonThatIsNotInstalled(t *testing.T) {
 
 func TestStatsAndFlush(t *testing.T) {
 	b, _, u := bench(t)
-	b.Machine.AnswerResolver(func(q host.ResolverQuestion) (string, error) {
+	b.Machine.AnswerResolver(func(q unbound.Question) (string, error) {
 		if q[0] != "stats_noreset" {
 			return u.answer(q)
 		}
@@ -665,7 +665,7 @@ func TestStatsAndFlush(t *testing.T) {
 	if b.Get(t, "/dns/stats/history").Want(t, 200).Into(t, &h); h.StepSeconds != 5 || h.Points == nil {
 		t.Fatalf("%+v", h)
 	}
-	u.commands()
+	u.newCommands()
 	var f dns.Flushed
 	b.Do(t, "admin", http.MethodPost, "/dns/flush-cache", nil).Want(t, 200).Into(t, &f)
 	if f.Error != "" || b.Audited(t, "dns.flush-cache") != 1 {

@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -24,7 +25,7 @@ func Render(c *Config) ([]host.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []host.File{{Place: host.UnboundMain, Content: mainFile}, {Place: host.UnboundDropIn, Content: dropIn}}, nil
+	return []host.File{{Place: unbound.Main, Content: mainFile}, {Place: unbound.DropIn, Content: dropIn}}, nil
 }
 
 // markName has the digest of everything that only a file can configure, so that unbound can be asked which file it has read.

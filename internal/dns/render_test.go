@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/dns"
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
@@ -25,7 +26,7 @@ func checkconf(t testing.TB, files []host.File) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = machine.Run(t.Context(), host.UnboundCheck, host.Input{Staged: files})
+	_, err = machine.Run(t.Context(), unbound.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -41,7 +42,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestCheckerRefuses(t *testing.T) {
-	if err := checkconf(t, []host.File{{Place: host.UnboundDropIn, Content: []byte("server:\n  surprise: yes\n")}}); err == nil {
+	if err := checkconf(t, []host.File{{Place: unbound.DropIn, Content: []byte("server:\n  surprise: yes\n")}}); err == nil {
 		t.Fatal("unbound takes anything")
 	}
 }
@@ -80,7 +81,7 @@ func unquote(word string) string {
 
 func accept(t testing.TB, file []byte) {
 	t.Helper()
-	if err := checkconf(t, []host.File{{Place: host.UnboundDropIn, Content: file}}); err != nil {
+	if err := checkconf(t, []host.File{{Place: unbound.DropIn, Content: file}}); err != nil {
 		t.Errorf("unbound refuses\n%s: %v", file, err)
 	}
 }
@@ -107,7 +108,7 @@ func TestHostileSettings(t *testing.T) {
 	for field, benign := range map[string]string{"upstream_forwards": "192.0.2.1@53", "access_acl": "192.0.2.0/24", "listen_addresses": "192.0.2.1"} {
 		t.Run(field, func(t *testing.T) {
 			conftest.Oracle[dns.Settings]{
-				Place:  host.UnboundDropIn,
+				Place:  unbound.DropIn,
 				Benign: benign, Parse: attributes, Daemon: accept,
 				Decode: func(text string) (s dns.Settings, canonical string, err error) {
 					if err = decode(&s, field, []string{text}); err != nil {
@@ -137,7 +138,7 @@ func TestHostileZone(t *testing.T) {
 	for field, benign := range map[string]any{"name": "corp.example.net", "forward_to": "192.0.2.1@53"} {
 		t.Run(field, func(t *testing.T) {
 			conftest.Oracle[dns.Zone]{
-				Place:  host.UnboundDropIn,
+				Place:  unbound.DropIn,
 				Benign: benign.(string), Parse: attributes, Daemon: accept,
 				Decode: func(text string) (dns.Zone, string, error) {
 					z := dns.Zone{Name: value.Must[dns.ZoneName]("lan"), Active: true}

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
 // From this many commands, or rows to derive them from, a reload is faster.
@@ -37,13 +37,13 @@ func (r *Room) change(ctx context.Context, was, now *Config) error {
 }
 
 // difference returns the commands between two configurations, if possible.
-func difference(was, now *Config) ([]host.ResolverQuestion, bool) {
+func difference(was, now *Config) ([]unbound.Question, bool) {
 	a, err1 := was.model()
 	b, err2 := now.model()
 	if err1 != nil || err2 != nil || !slices.Equal(renderDropIn(was, a).Digest(), renderDropIn(now, b).Digest()) {
 		return nil, false
 	}
-	var commands []host.ResolverQuestion
+	var commands []unbound.Question
 	for _, name := range slices.Sorted(maps.Keys(a.names)) {
 		if b.names[name] == nil {
 			commands = append(commands, nameCommands(a.names[name], nil)...)
@@ -58,13 +58,13 @@ func difference(was, now *Config) ([]host.ResolverQuestion, bool) {
 }
 
 // fit reports whether unbound accepts the commands.
-func fit(commands []host.ResolverQuestion) bool {
-	long := func(q host.ResolverQuestion) bool {
+func fit(commands []unbound.Question) bool {
+	long := func(q unbound.Question) bool {
 		length := 0
 		for _, word := range q {
 			length += len(word) + 1
 		}
-		return length > host.ResolverQuestionLimit
+		return length > unbound.QuestionLimit
 	}
 	return len(commands) < manyCommands && !slices.ContainsFunc(commands, long)
 }
@@ -72,9 +72,9 @@ func fit(commands []host.ResolverQuestion) bool {
 // nameCommands returns the commands between two states of a name; nil is a name that is not answered here. unbound can only remove all
 // records of a name at once. A client that asks before they are back gets no answer, and retries, instead of learning that there are
 // none.
-func nameCommands(was, now *local) (commands []host.ResolverQuestion) {
+func nameCommands(was, now *local) (commands []unbound.Question) {
 	if now == nil {
-		return []host.ResolverQuestion{ask("local_zone_remove", was.name.String())}
+		return []unbound.Question{ask("local_zone_remove", was.name.String())}
 	}
 	name, add := now.name.String(), now.records
 	less := false
@@ -114,7 +114,7 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 			}
 		}
 	}
-	var commands []host.ResolverQuestion
+	var commands []unbound.Question
 	for name, sides := range changed.names {
 		more, ok, err := r.planName(ctx, tx, name, sides[0], sides[1])
 		if err != nil || !ok {
@@ -162,7 +162,7 @@ func (c *changes) add(ctx context.Context, tx *db.Tx, side int, rec *Record) (ok
 }
 
 // planName returns the commands for one name with some changed records.
-func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*Record) ([]host.ResolverQuestion, bool, error) {
+func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*Record) ([]unbound.Question, bool, error) {
 	after, linked, err := r.activeAt(ctx, tx, name)
 	if err != nil {
 		return nil, false, err
@@ -190,7 +190,7 @@ func (r *Room) planName(ctx context.Context, tx *db.Tx, name Name, were, are []*
 			return nil, false, err
 		}
 		if zone {
-			return []host.ResolverQuestion{ask("local_data_remove", name.String())}, true, nil
+			return []unbound.Question{ask("local_data_remove", name.String())}, true, nil
 		}
 	}
 	return nameCommands(was, now), true, nil

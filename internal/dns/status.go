@@ -9,6 +9,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/history"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -120,7 +121,7 @@ func (r *Room) Run(ctx context.Context) {
 // wrong. Records of the gateway stay.
 func (r *Room) flush(ctx context.Context) (Flushed, error) {
 	var done Flushed
-	if err := r.run(ctx, []host.ResolverQuestion{ask("flush_zone", "."), ask("flush_bogus"), ask("flush_negative")}); err != nil {
+	if err := r.run(ctx, []unbound.Question{ask("flush_zone", "."), ask("flush_bogus"), ask("flush_negative")}); err != nil {
 		done.Error = err.Error()
 	}
 	return done, r.Audit.Record(ctx, "dns.flush-cache", "unbound", done)

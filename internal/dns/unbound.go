@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
-const unit = host.Unbound
+const unit = unbound.Unit
 
-func ask(words ...string) host.ResolverQuestion { return words }
+func ask(words ...string) unbound.Question { return words }
 
 // run sends runtime commands to unbound.
-func (r *Room) run(ctx context.Context, commands []host.ResolverQuestion) error {
+func (r *Room) run(ctx context.Context, commands []unbound.Question) error {
 	for _, c := range commands {
 		answers, err := r.Host.ResolverAsk(ctx, c)
 		if err != nil {
@@ -32,7 +33,7 @@ func (r *Room) run(ctx context.Context, commands []host.ResolverQuestion) error 
 // check asks unbound whether it accepts the staged drop-in; the main file only includes it. unbound does not check the ports of forwards,
 // but the types do.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.UnboundCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, unbound.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -51,7 +52,7 @@ func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
 			return r.Host.Restart(ctx, unit)
 		}
 	}
-	if err := r.run(ctx, []host.ResolverQuestion{ask("reload_keep_cache")}); err != nil {
+	if err := r.run(ctx, []unbound.Question{ask("reload_keep_cache")}); err != nil {
 		return err
 	}
 	return r.forgetLinks(ctx, c)
@@ -60,7 +61,7 @@ func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
 // written returns the values of an attribute in the drop-in, or unbound's defaults.
 func written(files []host.File, attribute string) (list []string) {
 	for _, f := range files {
-		if f.Place != host.UnboundDropIn {
+		if f.Place != unbound.DropIn {
 			continue
 		}
 		for line := range strings.Lines(string(f.Content)) {
@@ -90,7 +91,7 @@ func (r *Room) forgetLinks(ctx context.Context, c *Config) error {
 	if err != nil {
 		return err
 	}
-	var commands []host.ResolverQuestion
+	var commands []unbound.Question
 	for _, name := range m.links {
 		// Flushing all types of a name does not include these.
 		commands = append(commands, ask("flush", name.String()), ask("flush_type", name.String(), "TXT"), ask("flush_type", name.String(), "CAA"))

@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -179,7 +180,7 @@ func TestHitsAreCountedUntilTheTableIsReplaced(t *testing.T) {
 	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
 	o.count("one", rule, 5)
 	o.counts(t)
-	o.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
+	o.Machine.Script(nftables.Load, func(ctx context.Context, in host.Input) (host.Output, error) {
 		o.count("one", rule, 100)
 		asked := o.Machine.Asked("counters")
 		waittest.Until(t, "the old table is read once more", func() bool { return o.Machine.Asked("counters") > asked+1 })

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/policy"
@@ -539,7 +539,7 @@ func TestFW21PatchTouchesNoKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, _ := os.Stat(h.Host.Path(host.PacketFilterTable))
+	file, _ := os.Stat(h.Host.Path(nftables.Table))
 	status := h.Engine.Statuses()
 	a := h.Do(t, "admin", http.MethodPatch, "/firewall/rules/"+id, map[string]any{"note": "why", "labels": []string{"a", "<img onerror=x>"}}).Want(t, 200)
 	if a.Header.Get("Gateway-Apply") != "" {
@@ -562,7 +562,7 @@ func TestFW21PatchTouchesNoKernel(t *testing.T) {
 	if err != nil || after.Generation != before.Generation {
 		t.Errorf("the kernel was touched: %+v %+v %v", before, after, err)
 	}
-	if now, _ := os.Stat(h.Host.Path(host.PacketFilterTable)); !now.ModTime().Equal(file.ModTime()) {
+	if now, _ := os.Stat(h.Host.Path(nftables.Table)); !now.ModTime().Equal(file.ModTime()) {
 		t.Error("the file was written")
 	}
 	if now := h.Engine.Statuses(); now[0].Revision != status[0].Revision {
@@ -795,7 +795,7 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 			got := resolved()
 			k := readTable(t)
 			inKernel := len(k.Sets["object_"+id+"_4"]) + len(k.Sets["object_"+id+"_6"])
-			file, err := h.Host.Read(host.PacketFilterTable)
+			file, err := h.Host.Read(nftables.Table)
 			kept := err == nil && !slices.ContainsFunc(want, func(a string) bool { return !strings.Contains(string(file), a) })
 			if !slices.Equal(got, want) || inKernel != len(want) || !kept {
 				return fmt.Errorf("%v, %d in the kernel, in the file: %t", got, inKernel, kept)

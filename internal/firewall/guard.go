@@ -8,6 +8,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 )
 
 const (
@@ -166,12 +167,12 @@ func (r *Room) restore(ctx context.Context) (loaded bool, err error) {
 	if state, err := r.Host.FilterState(ctx); err == nil && state.Present {
 		return true, nil // someone else was faster
 	}
-	kept, err := r.Host.Read(host.PacketFilterTable)
+	kept, err := r.Host.Read(nftables.Table)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil {
-		_, err = r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: kept}}})
+		_, err = r.Host.Run(ctx, nftables.Load, host.Input{Staged: []host.File{{Place: nftables.Table, Content: kept}}})
 	}
 	return err == nil, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -48,18 +49,18 @@ func TestForwardingStopsWithTheTable(t *testing.T) {
 	if err := m.Forward(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	m.Reject(host.NftLoad, "no")
-	if err := m.Install(host.PacketFilterTable, []byte(keptTable)); err != nil {
+	m.Reject(nftables.Load, "no")
+	if err := m.Install(nftables.Table, []byte(keptTable)); err != nil {
 		t.Fatal(err)
 	}
 	guarded(t, r)
 	m.SetFilter(host.FilterState{}, "")
 	waittest.Until(t, "forwarding stops", func() bool { return !forwards(m) })
-	waittest.Until(t, "the table that was kept is tried again and again", func() bool { return m.Runs(host.NftLoad) > 1 })
+	waittest.Until(t, "the table that was kept is tried again and again", func() bool { return m.Runs(nftables.Load) > 1 })
 	if forwards(m) {
 		t.Fatal("forwards without a table")
 	}
-	m.Script(host.NftLoad, m.Load)
+	m.Script(nftables.Load, m.Load)
 	waittest.Until(t, "the table is back", func() bool { return present(m) })
 	waittest.Until(t, "forwarding goes on", func() bool { return forwards(m) })
 }
@@ -67,7 +68,7 @@ func TestForwardingStopsWithTheTable(t *testing.T) {
 // TestForwardingThatWasOffStaysOff checks that the guard only switches on what it has switched off.
 func TestForwardingThatWasOffStaysOff(t *testing.T) {
 	r, m := alone(t)
-	if err := m.Install(host.PacketFilterTable, []byte(keptTable)); err != nil {
+	if err := m.Install(nftables.Table, []byte(keptTable)); err != nil {
 		t.Fatal(err)
 	}
 	r.Boot(t.Context())
@@ -79,18 +80,18 @@ func TestForwardingThatWasOffStaysOff(t *testing.T) {
 // TestBootLoadsWhatWasKept checks that the stored table is loaded even if the kernel's state is unknown, and that this is retried.
 func TestBootLoadsWhatWasKept(t *testing.T) {
 	r, m := alone(t)
-	if err := m.Install(host.PacketFilterTable, []byte(keptTable)); err != nil {
+	if err := m.Install(nftables.Table, []byte(keptTable)); err != nil {
 		t.Fatal(err)
 	}
 	m.FailFilter(errors.New("no answer"))
-	m.Reject(host.NftLoad, "no")
+	m.Reject(nftables.Load, "no")
 	r.Boot(t.Context())
-	if m.Runs(host.NftLoad) != 1 {
-		t.Fatalf("%d loads while the kernel does not say what it has", m.Runs(host.NftLoad))
+	if m.Runs(nftables.Load) != 1 {
+		t.Fatalf("%d loads while the kernel does not say what it has", m.Runs(nftables.Load))
 	}
 	guarded(t, r)
-	waittest.Until(t, "another try", func() bool { return m.Runs(host.NftLoad) > 2 })
-	m.Script(host.NftLoad, m.Load)
+	waittest.Until(t, "another try", func() bool { return m.Runs(nftables.Load) > 2 })
+	m.Script(nftables.Load, m.Load)
 	m.FailFilter(nil)
 	waittest.Until(t, "the table is there", func() bool { return present(m) })
 }
@@ -159,8 +160,8 @@ func TestTheTableIsBackAtOnce(t *testing.T) {
 // TestATableThatCannotBeLookedAtStays checks that a missing proof is reported, and no older table is loaded.
 func TestATableThatCannotBeLookedAtStays(t *testing.T) {
 	o := newOffice(t)
-	before := o.Machine.Runs(host.NftLoad)
-	o.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
+	before := o.Machine.Runs(nftables.Load)
+	o.Machine.Script(nftables.Load, func(ctx context.Context, in host.Input) (host.Output, error) {
 		defer o.Machine.FailFilter(errors.New("netlink is away"))
 		return o.Machine.Load(ctx, in)
 	})
@@ -170,11 +171,11 @@ func TestATableThatCannotBeLookedAtStays(t *testing.T) {
 	if got := a.Header.Get("Gateway-Apply"); got != "packet-filter=degraded" {
 		t.Errorf("%s", got)
 	}
-	file, err := o.Machine.Read(host.PacketFilterTable)
-	if err != nil || !strings.Contains(string(file), row.ID) || o.Machine.Runs(host.NftLoad) != before+1 {
-		t.Errorf("%v, %d loads, %s", err, o.Machine.Runs(host.NftLoad)-before, file)
+	file, err := o.Machine.Read(nftables.Table)
+	if err != nil || !strings.Contains(string(file), row.ID) || o.Machine.Runs(nftables.Load) != before+1 {
+		t.Errorf("%v, %d loads, %s", err, o.Machine.Runs(nftables.Load)-before, file)
 	}
-	o.Machine.Script(host.NftLoad, o.Machine.Load)
+	o.Machine.Script(nftables.Load, o.Machine.Load)
 	o.Machine.FailFilter(nil)
 	if s := o.Engine.Refresh(t.Context(), "packet-filter", false); s.State != "live" {
 		t.Errorf("%+v", s)

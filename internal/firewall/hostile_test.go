@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edge.internal/gateway/internal/kit/conftest"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
@@ -220,7 +220,7 @@ func TestHostileValuesStayValues(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			conftest.Oracle[*specimen]{
-				Place: host.PacketFilterTable, Benign: x.benign,
+				Place: nftables.Table, Benign: x.benign,
 				Decode: func(text string) (*specimen, string, error) {
 					s, err := x.take(text)
 					if err != nil {

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -86,7 +87,7 @@ func (k *kernel) members(zone value.Zone) []value.IfName {
 
 // check asks nft whether it accepts the staged file.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.NftCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, nftables.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -191,7 +192,7 @@ func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	if err != nil {
 		return fmt.Errorf("reading the table before: %w", err)
 	}
-	if _, err := r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{file}}); err != nil {
+	if _, err := r.Host.Run(ctx, nftables.Load, host.Input{Staged: []host.File{file}}); err != nil {
 		return err
 	}
 	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now(), file: file}

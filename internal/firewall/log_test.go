@@ -28,6 +28,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -703,7 +704,7 @@ func TestLogOfRealPackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: []byte(`
+	table := host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte(`
 table inet gateway
 delete table inet gateway
 table inet gateway {
@@ -715,7 +716,7 @@ table inet gateway {
 	}
 }
 `)}}}
-	if _, err := machine.Run(t.Context(), host.NftLoad, table); err != nil {
+	if _, err := machine.Run(t.Context(), nftables.Load, table); err != nil {
 		t.Fatal(err)
 	}
 	names := func() map[uint32]string {

@@ -9,6 +9,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 )
 
 // A port forward that takes the gateway's own management ports needs permission.
@@ -100,7 +101,7 @@ func TestTheManagementPortIsNeverRedirected(t *testing.T) {
 	if nat, _, _ := ask("198.51.100.7", 3443); nat != 1 {
 		t.Errorf("%d", nat)
 	}
-	file, err := o.Machine.Read(host.PacketFilterTable)
+	file, err := o.Machine.Read(nftables.Table)
 	if err != nil || !strings.Contains(string(file), `fib daddr type local tcp dport 3443 accept comment "auto:management"`) {
 		t.Errorf("%v\n%s", err, file)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	helperguard "edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
@@ -319,7 +319,7 @@ func TestFileIsAmendedToTheSame(t *testing.T) {
 		drawn := draw(c, nil)
 		text := rendering(t, c)
 		machine := helperguard.Around(hosttest.New())
-		if err := machine.Install(host.PacketFilterTable, []byte(text)); err != nil {
+		if err := machine.Install(nftables.Table, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		for range 25 {
@@ -331,10 +331,10 @@ func TestFileIsAmendedToTheSame(t *testing.T) {
 			if !ok {
 				t.Fatalf("seed %d, ruleset %d: %s takes another frame", seed, i, name)
 			}
-			if err := machine.Amend(host.PacketFilterTable, change); err != nil {
+			if err := machine.Amend(nftables.Table, change); err != nil {
 				t.Fatalf("seed %d, ruleset %d, %s: %v", seed, i, name, err)
 			}
-			if got, err := machine.Read(host.PacketFilterTable); err != nil || string(got) != next {
+			if got, err := machine.Read(nftables.Table); err != nil || string(got) != next {
 				t.Fatalf("seed %d, ruleset %d, %s: %v\n%s\ninstead of\n%s", seed, i, name, err, got, next)
 			}
 			for _, a := range change.Add {

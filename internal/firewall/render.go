@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -36,7 +37,7 @@ func draw(c Config, was *drawing) *drawing {
 }
 
 func (d *drawing) files() []host.File {
-	return []host.File{{Place: host.PacketFilterTable, Content: d.text.Bytes(), Parts: d.text}}
+	return []host.File{{Place: nftables.Table, Content: d.text.Bytes(), Parts: d.text}}
 }
 
 // render is Render, based on the last drawing.

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -38,17 +39,17 @@ func bench(t *testing.T) (*kittest.Bench, *fwdproxy.Room) {
 func squidRuns(t *testing.T, b *kittest.Bench) {
 	t.Helper()
 	list := "-"
-	b.Machine.JudgeSquid(func(reload bool) (host.SquidJudge, error) {
-		config, err := b.Machine.Read(host.SquidDropIn)
+	b.Machine.JudgeSquid(func(reload bool) (squid.Judge, error) {
+		config, err := b.Machine.Read(squid.DropIn)
 		if err != nil {
-			return host.SquidJudge{}, err
+			return squid.Judge{}, err
 		}
-		if content, err := b.Machine.Read(host.SquidAccessList); err == nil && (reload || list == "-") {
+		if content, err := b.Machine.Read(squid.AccessList); err == nil && (reload || list == "-") {
 			list = verdict.Digest(content)
 		}
-		return host.SquidJudge{Configuration: string(judgeLine.FindSubmatch(config)[1]), List: list}, nil
+		return squid.Judge{Configuration: string(judgeLine.FindSubmatch(config)[1]), List: list}, nil
 	})
-	b.Machine.SaySquid(host.SquidDescriptors, `
+	b.Machine.SaySquid(squid.Descriptors, `
   13 Socket    0       0        0  [::]:3128             HTTP Socket
   14 Socket    0       0        0  127.0.0.1:3127        HTTP Socket
   15 Socket    0       0        0  10.10.0.1:8080        HTTP Socket
@@ -71,7 +72,7 @@ func TestOffByDefault(t *testing.T) {
 	if s.Enabled || s.Port != 3128 || s.CacheMB != 256 || len(s.ListenAddresses) != 0 || len(s.AllowedNetworks) != 4 {
 		t.Fatalf("%+v", s)
 	}
-	if b.Machine.Starts(host.Squid)+b.Machine.Restarts(host.Squid) > 0 || b.Machine.Enabled(host.Squid) {
+	if b.Machine.Starts(squid.Unit)+b.Machine.Restarts(squid.Unit) > 0 || b.Machine.Enabled(squid.Unit) {
 		t.Fatal("squid was started")
 	}
 	if o, err := room.Openings(t.Context(), b.DB); err != nil || len(o) != 0 {
@@ -87,14 +88,14 @@ func TestOffByDefault(t *testing.T) {
 func TestSettings(t *testing.T) {
 	b, room := bench(t)
 	on := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
-	if got := on.Header.Get("Gateway-Apply"); got != "forward-proxy=live" || b.Machine.Restarts(host.Squid) != 1 || !b.Machine.Enabled(host.Squid) {
-		t.Fatalf("%q, %d restarts", got, b.Machine.Restarts(host.Squid))
+	if got := on.Header.Get("Gateway-Apply"); got != "forward-proxy=live" || b.Machine.Restarts(squid.Unit) != 1 || !b.Machine.Enabled(squid.Unit) {
+		t.Fatalf("%q, %d restarts", got, b.Machine.Restarts(squid.Unit))
 	}
 	if o, _ := room.Openings(t.Context(), b.DB); len(o) != 1 || o[0].Port != 3128 || len(o[0].Addresses) != 0 {
 		t.Fatalf("%+v", o)
 	}
 	a := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"listen_addresses":["10.10.0.1"],"port":8080,"cache_mb":0,"allowed_networks":["10.10.0.7/24"]}`).Want(t, 200)
-	config := file(t, b, host.SquidDropIn)
+	config := file(t, b, squid.DropIn)
 	for _, line := range []string{"http_port 10.10.0.1:8080", "http_port 127.0.0.1:3127", "cache deny all", "acl gateway_clients src 10.10.0.0/24"} {
 		if !strings.Contains(config, "\n"+line+"\n") {
 			t.Errorf("no %q in\n%s", line, config)
@@ -126,9 +127,9 @@ func TestSettings(t *testing.T) {
 	} {
 		b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", body).WantField(t, field)
 	}
-	stops := b.Machine.Stops(host.Squid)
+	stops := b.Machine.Stops(squid.Unit)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":false}`).Want(t, 200)
-	if b.Machine.Stops(host.Squid) == stops || b.Machine.Enabled(host.Squid) {
+	if b.Machine.Stops(squid.Unit) == stops || b.Machine.Enabled(squid.Unit) {
 		t.Error("squid still runs")
 	}
 	if n := b.Audited(t, "forward-proxy.settings.update"); n != 4 {
@@ -139,7 +140,7 @@ func TestSettings(t *testing.T) {
 func TestEntryLife(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
-	checks, config := b.Machine.Runs(host.SquidCheck), file(t, b, host.SquidDropIn)
+	checks, config := b.Machine.Runs(squid.Check), file(t, b, squid.DropIn)
 	loads := b.Machine.SquidLoads()
 
 	var first, second fwdproxy.ACL
@@ -154,7 +155,7 @@ func TestEntryLife(t *testing.T) {
 	}
 	want := func(lines ...string) {
 		t.Helper()
-		got := strings.Split(strings.TrimSuffix(file(t, b, host.SquidAccessList), "\n"), "\n")[2:]
+		got := strings.Split(strings.TrimSuffix(file(t, b, squid.AccessList), "\n"), "\n")[2:]
 		if strings.Join(got, "|") != strings.Join(lines, "|") {
 			t.Errorf("%q", got)
 		}
@@ -169,7 +170,7 @@ func TestEntryLife(t *testing.T) {
 	b.Do(t, "admin", http.MethodDelete, "/forward-proxy/acls/"+first.ID.String(), nil).Want(t, 200)
 	want()
 	// squid was not involved.
-	if b.Machine.Runs(host.SquidCheck) != checks || b.Machine.Reloads(host.Squid) != 0 || b.Machine.Restarts(host.Squid) != 1 || file(t, b, host.SquidDropIn) != config {
+	if b.Machine.Runs(squid.Check) != checks || b.Machine.Reloads(squid.Unit) != 0 || b.Machine.Restarts(squid.Unit) != 1 || file(t, b, squid.DropIn) != config {
 		t.Error("squid was disturbed")
 	}
 	if n := b.Machine.SquidLoads() - loads; n != 6 {
@@ -185,21 +186,21 @@ func TestEntryLife(t *testing.T) {
 func TestServerAddressesNeedSquid(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
-	checks := b.Machine.Runs(host.SquidCheck)
+	checks := b.Machine.Runs(squid.Check)
 	// The judge keeps the configuration it was started with until squid reads its files.
-	running, reads := file(t, b, host.SquidDropIn), 0
-	b.Machine.JudgeSquid(func(bool) (host.SquidJudge, error) {
-		if b.Machine.Reloads(host.Squid) > reads {
-			running = file(t, b, host.SquidDropIn)
+	running, reads := file(t, b, squid.DropIn), 0
+	b.Machine.JudgeSquid(func(bool) (squid.Judge, error) {
+		if b.Machine.Reloads(squid.Unit) > reads {
+			running = file(t, b, squid.DropIn)
 		}
-		return host.SquidJudge{Configuration: judgeLine.FindStringSubmatch(running)[1], List: verdict.Digest([]byte(file(t, b, host.SquidAccessList)))}, nil
+		return squid.Judge{Configuration: judgeLine.FindStringSubmatch(running)[1], List: verdict.Digest([]byte(file(t, b, squid.AccessList)))}, nil
 	})
 	a := b.Do(t, "admin", http.MethodPost, "/forward-proxy/acls", `{"name":"x","type":"dst","value":"203.0.113.0/24","action":"deny"}`).Want(t, 201)
-	if a.Header.Get("Gateway-Apply") != "forward-proxy=live" || b.Machine.Reloads(host.Squid) != 1 || b.Machine.Restarts(host.Squid) != 1 || b.Machine.Runs(host.SquidCheck) != checks+1 {
-		t.Fatalf("%s, %d reloads, %d restarts", a.Header.Get("Gateway-Apply"), b.Machine.Reloads(host.Squid), b.Machine.Restarts(host.Squid))
+	if a.Header.Get("Gateway-Apply") != "forward-proxy=live" || b.Machine.Reloads(squid.Unit) != 1 || b.Machine.Restarts(squid.Unit) != 1 || b.Machine.Runs(squid.Check) != checks+1 {
+		t.Fatalf("%s, %d reloads, %d restarts", a.Header.Get("Gateway-Apply"), b.Machine.Reloads(squid.Unit), b.Machine.Restarts(squid.Unit))
 	}
-	if !strings.Contains(file(t, b, host.SquidDropIn), "\nacl gateway_dst_0 dst 203.0.113.0/24\nhttp_access deny gateway_dst_0\n") {
-		t.Error(file(t, b, host.SquidDropIn))
+	if !strings.Contains(file(t, b, squid.DropIn), "\nacl gateway_dst_0 dst 203.0.113.0/24\nhttp_access deny gateway_dst_0\n") {
+		t.Error(file(t, b, squid.DropIn))
 	}
 }
 
@@ -237,30 +238,30 @@ func TestBadEntries(t *testing.T) {
 
 func TestRefusedBySquid(t *testing.T) {
 	b, _ := bench(t)
-	before := file(t, b, host.SquidDropIn)
-	b.Machine.Script(host.SquidCheck, nil)
-	b.Machine.Reject(host.SquidCheck, "2026/11/15 11:50:48| Processing: http_port 1\n2026/11/15 11:50:48| FATAL: Bungled squid.conf line 24: http_access deny x\n")
+	before := file(t, b, squid.DropIn)
+	b.Machine.Script(squid.Check, nil)
+	b.Machine.Reject(squid.Check, "2026/11/15 11:50:48| Processing: http_port 1\n2026/11/15 11:50:48| FATAL: Bungled squid.conf line 24: http_access deny x\n")
 	a := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"port":8080}`).Want(t, 400)
 	if !strings.Contains(a.Error.Message, "Bungled") || strings.Contains(a.Error.Message, "Processing") {
 		t.Errorf("%s", a.Error.Message)
 	}
 	// A warning is a refusal, too: squid has skipped something.
-	b.Machine.Say(host.SquidCheck, "2026/11/15 11:50:48| WARNING: because of this '10.1.0.0/16' is ignored\n")
+	b.Machine.Say(squid.Check, "2026/11/15 11:50:48| WARNING: because of this '10.1.0.0/16' is ignored\n")
 	if a := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"port":8080}`).Want(t, 400); !strings.Contains(a.Error.Message, "is ignored") {
 		t.Errorf("%s", a.Error.Message)
 	}
-	if file(t, b, host.SquidDropIn) != before || b.Audited(t, "forward-proxy.settings.update") != 0 {
+	if file(t, b, squid.DropIn) != before || b.Audited(t, "forward-proxy.settings.update") != 0 {
 		t.Error("something was stored or written")
 	}
 }
 
 func TestDaemonThatWillNotStart(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Refuse(host.Squid, errors.New("no memory"))
+	b.Machine.Refuse(squid.Unit, errors.New("no memory"))
 	if a := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200); a.Header.Get("Gateway-Apply") != "forward-proxy=degraded" {
 		t.Fatal(a.Header.Get("Gateway-Apply"))
 	}
-	b.Machine.Refuse(host.Squid, nil)
+	b.Machine.Refuse(squid.Unit, nil)
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatalf("does not converge: %v", failed)
 	}
@@ -268,8 +269,8 @@ func TestDaemonThatWillNotStart(t *testing.T) {
 
 func TestDaemonThatIsNotInstalled(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Uninstall(host.Squid)
-	b.Machine.Missing(host.SquidCheck)
+	b.Machine.Uninstall(squid.Unit)
+	b.Machine.Missing(squid.Check)
 	if a := b.Do(t, "admin", http.MethodPost, "/forward-proxy/acls", `{"name":"a","type":"dst","value":"192.0.2.1","action":"deny"}`).Want(t, 201); a.Header.Get("Gateway-Apply") != "forward-proxy=not_installed" {
 		t.Fatal(a.Header.Get("Gateway-Apply"))
 	}
@@ -289,8 +290,8 @@ func TestAddressThatIsNotThere(t *testing.T) {
 func TestJudgeWithAnotherList(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
-	b.Machine.JudgeSquid(func(bool) (host.SquidJudge, error) {
-		return host.SquidJudge{Configuration: judgeLine.FindStringSubmatch(file(t, b, host.SquidDropIn))[1], List: "another"}, nil
+	b.Machine.JudgeSquid(func(bool) (squid.Judge, error) {
+		return squid.Judge{Configuration: judgeLine.FindStringSubmatch(file(t, b, squid.DropIn))[1], List: "another"}, nil
 	})
 	a := b.Do(t, "admin", http.MethodPost, "/forward-proxy/acls", `{"name":"a","type":"method","value":"GET","action":"deny"}`).Want(t, 201)
 	if a.Header.Get("Gateway-Apply") != "forward-proxy=degraded" {
@@ -304,7 +305,7 @@ func TestPreview(t *testing.T) {
 	if !strings.Contains(string(a.Data), `+deny 0 dstdomain www.example.net`) {
 		t.Fatalf("no diff: %s", a.Data)
 	}
-	if b.Rows(t, "fwdproxy_acls") != 0 || strings.Contains(file(t, b, host.SquidAccessList), "example") {
+	if b.Rows(t, "fwdproxy_acls") != 0 || strings.Contains(file(t, b, squid.AccessList), "example") {
 		t.Fatal("a preview changed something")
 	}
 }
@@ -312,8 +313,8 @@ func TestPreview(t *testing.T) {
 func TestStats(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
-	b.Machine.SaySquid(host.SquidCounters, "sample_time = 1794743466.178269 (Sun, 15 Nov 2026 11:51:06 GMT)\nclient_http.requests = 20\nclient_http.hits = 5\nclient_http.errors = 3\nclient_http.kbytes_in = 2\nclient_http.kbytes_out = 58\nserver.all.kbytes_in = 7\n")
-	b.Machine.SaySquid(host.SquidInfo, "Squid Object Cache: Version 5.7\nStart Time:\tSun, 15 Nov 2026 11:51:06 GMT\nConnection information for squid:\n\tNumber of clients accessing cache:\t3\n\tStorage Mem size:\t216 KB\n\tUP Time:\t22.553 seconds\nInternal Data Structures:\n\t    52 StoreEntries\n\t    52 StoreEntries with MemObjects\n\t    17 Hot Object Cache Items\n\t     0 on-disk objects\n")
+	b.Machine.SaySquid(squid.Counters, "sample_time = 1794743466.178269 (Sun, 15 Nov 2026 11:51:06 GMT)\nclient_http.requests = 20\nclient_http.hits = 5\nclient_http.errors = 3\nclient_http.kbytes_in = 2\nclient_http.kbytes_out = 58\nserver.all.kbytes_in = 7\n")
+	b.Machine.SaySquid(squid.Info, "Squid Object Cache: Version 5.7\nStart Time:\tSun, 15 Nov 2026 11:51:06 GMT\nConnection information for squid:\n\tNumber of clients accessing cache:\t3\n\tStorage Mem size:\t216 KB\n\tUP Time:\t22.553 seconds\nInternal Data Structures:\n\t    52 StoreEntries\n\t    52 StoreEntries with MemObjects\n\t    17 Hot Object Cache Items\n\t     0 on-disk objects\n")
 	var s fwdproxy.Stats
 	b.Get(t, "/forward-proxy/stats").Want(t, 200).Into(t, &s)
 	want := fwdproxy.Stats{Requests: 20, Hits: 5, HitRate: 0.25, Errors: 3, BytesToClients: 58 << 10, BytesFromServers: 7 << 10, Clients: 2, CacheMemoryBytes: 216 << 10, CacheObjects: 17, UptimeSeconds: 22.553}
@@ -358,16 +359,16 @@ func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
 	room.Mount()
 	b.Start(t)
 	lan := host.Link{Name: "lan0", Index: 2, Addrs: []host.LinkAddr{{Local: "10.10.0.1", PrefixLen: 24}}}
-	protects := func() bool { return strings.Contains(file(t, b, host.SquidDropIn), "acl gateway_own dst 10.10.0.1\n") }
+	protects := func() bool { return strings.Contains(file(t, b, squid.DropIn), "acl gateway_own dst 10.10.0.1\n") }
 	b.Machine.SetLinks(lan)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
 	if !protects() {
-		t.Fatalf("the gateway's address is not protected:\n%s", file(t, b, host.SquidDropIn))
+		t.Fatalf("the gateway's address is not protected:\n%s", file(t, b, squid.DropIn))
 	}
 	b.Machine.SetLinks(host.Link{Name: "lan0", Index: 2})
 	b.Engine.Refresh(t.Context(), apply.ForwardProxy, false)
 	if protects() {
-		t.Fatalf("an address that the machine does not have:\n%s", file(t, b, host.SquidDropIn))
+		t.Fatalf("an address that the machine does not have:\n%s", file(t, b, squid.DropIn))
 	}
 	defer dbtest.Freeze(t, server)()
 	b.Machine.SetLinks(lan)

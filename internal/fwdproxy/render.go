@@ -9,6 +9,7 @@ import (
 	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -33,7 +34,7 @@ func Render(c Config) ([]host.File, error) {
 		return nil, err
 	}
 	return []host.File{
-		{Place: host.SquidMain, Content: mainFile}, {Place: host.SquidDropIn, Content: dropIn}, {Place: host.SquidAccessList, Content: list},
+		{Place: squid.Main, Content: mainFile}, {Place: squid.DropIn, Content: dropIn}, {Place: squid.AccessList, Content: list},
 	}, nil
 }
 

@@ -11,13 +11,14 @@ import (
 	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// squid has the real daemon check the files.
-func squid(t testing.TB, files []host.File) error {
+// askSquid has the real daemon check the files.
+func askSquid(t testing.TB, files []host.File) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
@@ -29,7 +30,7 @@ func squid(t testing.TB, files []host.File) error {
 // accept checks that squid and the judge accept the files.
 func accept(t testing.TB, files []host.File) {
 	t.Helper()
-	if err := squid(t, files); err != nil {
+	if err := askSquid(t, files); err != nil {
 		t.Errorf("squid refuses it: %v", err)
 	}
 	if _, err := verdict.Read(files[2].Content); err != nil {
@@ -48,7 +49,7 @@ func TestCheckerRefuses(t *testing.T) {
 		"http_access deny nobody\n":                                            "nobody",
 		"acl x src 10.0.0.0/8 10.1.0.0/16\nhttp_access deny x\nhttp_port 80\n": "10.1.0.0",
 	} {
-		err := squid(t, []host.File{{Place: host.SquidDropIn, Content: []byte(text)}})
+		err := askSquid(t, []host.File{{Place: squid.DropIn, Content: []byte(text)}})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Processing") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -112,10 +113,10 @@ func words(file []byte) [][]string {
 // hostile tries hostile texts in a field of the settings with the real squid.
 func hostile(t *testing.T, field, benign string, canonical func(fwdproxy.Settings) string) {
 	conftest.Oracle[fwdproxy.Settings]{
-		Place:  host.SquidDropIn,
+		Place:  squid.DropIn,
 		Benign: benign, Parse: words,
 		Daemon: func(t testing.TB, file []byte) {
-			if err := squid(t, []host.File{{Place: host.SquidDropIn, Content: file}}); err != nil {
+			if err := askSquid(t, []host.File{{Place: squid.DropIn, Content: file}}); err != nil {
 				t.Errorf("squid refuses\n%s: %v", file, err)
 			}
 		},

@@ -13,14 +13,15 @@ import (
 	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 )
 
 const (
-	unit = host.Squid
+	unit = squid.Unit
 	// Names in squid's configuration.
-	managerPort  = host.SquidManagerPort
-	judgeProgram = host.JudgeProgram
-	judgeSocket  = host.JudgeSocket
+	managerPort  = squid.ManagerPort
+	judgeProgram = squid.JudgeProgram
+	judgeSocket  = squid.JudgeSocket
 	// takeWithin is how long squid may take to read its files before it is restarted.
 	takeWithin = 10 * time.Second
 	// lookEvery is how often to check whether it has.
@@ -42,7 +43,7 @@ var complaint = regexp.MustCompile(`^[^|]*\| *(?:.*(?:FATAL|ERROR|WARNING|unreco
 // check asks squid whether it accepts the staged drop-in, unless that is already installed. The access list needs no check, because its
 // content is what the judge understands.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	if live, err := r.Host.Read(host.SquidDropIn); err == nil && string(live) == string(content(files, host.SquidDropIn)) {
+	if live, err := r.Host.Read(squid.DropIn); err == nil && string(live) == string(content(files, squid.DropIn)) {
 		return nil
 	}
 	return consult(ctx, r.Host, files)
@@ -51,7 +52,7 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 // consult asks squid about the staged drop-in. Squid only warns about some things that it does not understand and skips; that counts as a
 // refusal, too.
 func consult(ctx context.Context, m host.Machine, files []host.File) error {
-	out, err := m.Run(ctx, host.SquidCheck, host.Input{Staged: files})
+	out, err := m.Run(ctx, squid.Check, host.Input{Staged: files})
 	_, refused := errors.AsType[*host.ExitError](err)
 	if err != nil && !refused {
 		return err
@@ -67,7 +68,7 @@ func consult(ctx context.Context, m host.Machine, files []host.File) error {
 		return nil
 	}
 	out.Stdout, out.Stderr, out.ExitCode = "", strings.Join(problems, "\n"), max(1, out.ExitCode)
-	return &host.ExitError{Command: host.SquidCheck, Output: out}
+	return &host.ExitError{Command: squid.Check, Output: out}
 }
 
 // take makes squid run with the files. If only the access list differs, only the judge reads it, because squid closes its port while it
@@ -128,7 +129,7 @@ var marked = regexp.MustCompile(judgeProgram + ` ([0-9a-f]{32}) `)
 
 // mark returns the name of a drop-in.
 func mark(files []host.File) string {
-	if m := marked.FindSubmatch(content(files, host.SquidDropIn)); m != nil {
+	if m := marked.FindSubmatch(content(files, squid.DropIn)); m != nil {
 		return string(m[1])
 	}
 	return ""
@@ -150,7 +151,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	if has.Configuration != mark(files) {
 		return errors.New("squid runs with another configuration")
 	}
-	if has.List != verdict.Digest(content(files, host.SquidAccessList)) {
+	if has.List != verdict.Digest(content(files, squid.AccessList)) {
 		return errors.New("the program that checks the access list has another list")
 	}
 	missing, err := r.missing(ctx, c)
@@ -175,7 +176,7 @@ var httpSocket = regexp.MustCompile(`(?m)\s(\S+)\s+HTTP Socket\s*$`)
 
 // listening asks squid where it listens.
 func (r *Room) listening(ctx context.Context) ([]netip.AddrPort, error) {
-	report, err := r.ask(ctx, host.SquidDescriptors)
+	report, err := r.ask(ctx, squid.Descriptors)
 	if err != nil {
 		return nil, err
 	}

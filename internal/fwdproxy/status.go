@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/history"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -63,7 +64,7 @@ func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 func (r *Room) Run(ctx context.Context) {
 	r.history.Run(ctx, r.Clock, func(ctx context.Context) (totals, error) {
 		own := r.asked.Load()
-		counters, err := r.report(ctx, host.SquidCounters)
+		counters, err := r.report(ctx, squid.Counters)
 		return totals{counters.int("client_http.requests"), counters.int("client_http.hits"), counters.int("client_http.kbytes_out") << 10, own}, err
 	})
 }
@@ -75,7 +76,7 @@ type report map[string]string
 // figure matches a line of a report.
 var figure = regexp.MustCompile(`(?m)^\s*([A-Za-z_.][^:=\n]*?)\s*[:=]\s*(-?[0-9.]+)|^\s+([0-9]+) ([A-Za-z][^\n]*)$`)
 
-func (r *Room) report(ctx context.Context, which host.SquidReport) (report, error) {
+func (r *Room) report(ctx context.Context, which squid.Report) (report, error) {
 	text, err := r.ask(ctx, which)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func (r *Room) report(ctx context.Context, which host.SquidReport) (report, erro
 }
 
 // ask asks squid for a report, and counts what that adds to squid's own figures.
-func (r *Room) ask(ctx context.Context, which host.SquidReport) (string, error) {
+func (r *Room) ask(ctx context.Context, which squid.Report) (string, error) {
 	text, bytes, err := r.Host.SquidReport(ctx, which)
 	r.asked.Add(bytes)
 	return text, err
@@ -107,11 +108,11 @@ func (f report) float(name string) float64 {
 func (r *Room) stats(ctx context.Context) (Stats, error) {
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
-	counters, err := r.report(ctx, host.SquidCounters)
+	counters, err := r.report(ctx, squid.Counters)
 	if err != nil {
 		return Stats{}, err
 	}
-	info, err := r.report(ctx, host.SquidInfo)
+	info, err := r.report(ctx, squid.Info)
 	if err != nil {
 		return Stats{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -99,7 +100,7 @@ func (r *Room) register(ctx context.Context) error {
 			continue
 		}
 		// An existing bouncer has a key that is lost.
-		if _, err := r.Host.Run(ctx, host.DetectionBouncerRemove, host.Input{Args: []string{name}}); err != nil && !refused(err) {
+		if _, err := r.Host.Run(ctx, crowdsec.BouncerRemove, host.Input{Args: []string{name}}); err != nil && !refused(err) {
 			return err
 		}
 		if *key, err = r.makeBouncer(ctx, name); err != nil {
@@ -122,7 +123,7 @@ func refused(err error) bool {
 // makeMachine creates the account of a machine, or gives it a new password. CrowdSec's tool generates the password: one that we passed
 // would be visible to every user of the machine among its arguments.
 func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
-	out, err := r.Host.Run(ctx, host.DetectionMachineAdd, host.Input{Args: []string{ownAccount}})
+	out, err := r.Host.Run(ctx, crowdsec.MachineAdd, host.Input{Args: []string{ownAccount}})
 	if err != nil {
 		return "", toolError(err)
 	}
@@ -136,7 +137,7 @@ func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
 
 // makeBouncer creates a bouncer, and returns its key.
 func (r *Room) makeBouncer(ctx context.Context, name string) (Key, error) {
-	out, err := r.Host.Run(ctx, host.DetectionBouncerAdd, host.Input{Args: []string{name}})
+	out, err := r.Host.Run(ctx, crowdsec.BouncerAdd, host.Input{Args: []string{name}})
 	if err != nil {
 		return Key{}, toolError(err)
 	}
@@ -175,7 +176,7 @@ func (r *Room) ensure(ctx context.Context) error {
 		if key.IsZero() {
 			continue
 		}
-		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Key: key.String(), Query: harmless})
+		_, err := r.Host.DetectionAsk(ctx, crowdsec.Question{Verb: crowdsec.Decisions, Key: key.String(), Query: harmless})
 		if unknown(err) {
 			*key, lost = Key{}, true
 		} else if err != nil {
@@ -195,12 +196,12 @@ var harmless = url.Values{"ip": {"127.0.0.1"}}
 
 // unknown reports whether CrowdSec does not know the caller.
 func unknown(err error) bool {
-	refused, ok := errors.AsType[*host.DetectionRefused](err)
+	refused, ok := errors.AsType[*crowdsec.Refused](err)
 	return ok && refused.Unknown()
 }
 
 // asRead asks with the key that reads decisions.
-func (r *Room) asRead(ctx context.Context, q host.DetectionQuestion, into any) error {
+func (r *Room) asRead(ctx context.Context, q crowdsec.Question, into any) error {
 	k, err := r.accounts.read()
 	if err != nil {
 		return err
@@ -210,7 +211,7 @@ func (r *Room) asRead(ctx context.Context, q host.DetectionQuestion, into any) e
 }
 
 // asMachine asks as the gateway's machine. It logs in if needed, and sets a new password if CrowdSec does not accept the present one.
-func (r *Room) asMachine(ctx context.Context, q host.DetectionQuestion, into any) error {
+func (r *Room) asMachine(ctx context.Context, q crowdsec.Question, into any) error {
 	r.mu.Lock()
 	q.Token = r.token
 	r.mu.Unlock()
@@ -244,7 +245,7 @@ func (r *Room) login(ctx context.Context) (token string, err error) {
 	var answer struct {
 		Token string `json:"token"`
 	}
-	if err := r.ask(ctx, host.DetectionQuestion{Verb: host.DetectionLogin, Body: body}, &answer); err != nil {
+	if err := r.ask(ctx, crowdsec.Question{Verb: crowdsec.Login, Body: body}, &answer); err != nil {
 		return "", err
 	}
 	r.mu.Lock()
@@ -266,7 +267,7 @@ func (r *Room) forgetPassword(ctx context.Context) error {
 	return r.register(ctx)
 }
 
-func (r *Room) ask(ctx context.Context, q host.DetectionQuestion, into any) error {
+func (r *Room) ask(ctx context.Context, q crowdsec.Question, into any) error {
 	answer, err := r.Host.DetectionAsk(ctx, q)
 	if err != nil || into == nil {
 		return err

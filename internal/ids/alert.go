@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -130,7 +131,7 @@ func (r *Room) mountAlerts() {
 
 func (r *Room) alerts(ctx context.Context, query url.Values) Alerts {
 	raw, err := r.asked.alerts.Ask(ctx, query.Encode(), func(ctx context.Context) (raw []rawAlert, err error) {
-		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &raw)
+		err = r.asMachine(ctx, crowdsec.Question{Verb: crowdsec.Alerts, Query: query}, &raw)
 		return raw, err
 	})
 	if err != nil {
@@ -171,10 +172,10 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	raw, err := r.asked.alert.Ask(ctx, strconv.FormatInt(id, 10), func(ctx context.Context) (raw rawAlert, err error) {
-		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &raw)
+		err = r.asMachine(ctx, crowdsec.Question{Verb: crowdsec.Alert, ID: id}, &raw)
 		return raw, err
 	})
-	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
+	if refused, ok := errors.AsType[*crowdsec.Refused](err); ok && refused.Status == http.StatusNotFound {
 		return AlertDetails{}, none
 	}
 	details := AlertDetails{Alert: raw.alert(), EventList: []AlertEvent{}, Decided: []Decision{}, Error: problem(ctx, err)}

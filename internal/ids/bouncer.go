@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 )
@@ -33,7 +34,7 @@ type Bouncers struct {
 
 // NewBouncer creates a bouncer.
 type NewBouncer struct {
-	Name host.DetectionName `json:"name" required:"true" doc:"Its name: lower-case letters, digits and hyphens."`
+	Name crowdsec.Name `json:"name" required:"true" doc:"Its name: lower-case letters, digits and hyphens."`
 }
 
 // MadeBouncer is a new bouncer with its key.
@@ -159,7 +160,7 @@ func (r *Room) bouncers(ctx context.Context) ([]Bouncer, error) {
 		LastPull  time.Time `json:"last_pull"`
 	}
 	list := []Bouncer{}
-	err := r.tool(ctx, host.DetectionBouncers, &raw)
+	err := r.tool(ctx, crowdsec.Bouncers, &raw)
 	for _, s := range raw {
 		// Debian's firewall bouncer reports a hyphen as its version.
 		b := Bouncer{Name: s.Name, Address: s.Address, Type: s.Type, Version: strings.Trim(s.Version, "-"), CreatedAt: s.CreatedAt.UTC(), Own: isOwn(s.Name)}
@@ -181,7 +182,7 @@ func (r *Room) machines(ctx context.Context) ([]Machine, error) {
 		Heartbeat *time.Time `json:"last_heartbeat"`
 	}
 	list := []Machine{}
-	err := r.tool(ctx, host.DetectionMachines, &raw)
+	err := r.tool(ctx, crowdsec.Machines, &raw)
 	for _, s := range raw {
 		m := Machine{Name: s.Name, Address: s.Address, Version: s.Version, Validated: s.Validated, Own: s.Name == ownAccount}
 		if s.Heartbeat != nil && !s.Heartbeat.IsZero() {
@@ -203,7 +204,7 @@ func (r *Room) collections(ctx context.Context) ([]Collection, error) {
 		} `json:"collections"`
 	}
 	list := []Collection{}
-	err := r.tool(ctx, host.DetectionCollections, &raw)
+	err := r.tool(ctx, crowdsec.Collections, &raw)
 	for _, s := range raw.Collections {
 		list = append(list, Collection(s))
 	}
@@ -221,7 +222,7 @@ func (r *Room) find(ctx context.Context, name string) (bool, error) {
 	return false, err
 }
 
-func (r *Room) addBouncer(c *httpd.Call, name host.DetectionName) (MadeBouncer, error) {
+func (r *Room) addBouncer(c *httpd.Call, name crowdsec.Name) (MadeBouncer, error) {
 	if isOwn(name.String()) {
 		return MadeBouncer{}, fault.Field("name", "belongs to the gateway itself")
 	}
@@ -250,11 +251,11 @@ func (r *Room) removeBouncer(c *httpd.Call, name string) error {
 	if !there {
 		return fault.New(fault.NotFound, "This bouncer does not exist.")
 	}
-	if host.IsBouncer(name) != nil {
+	if crowdsec.IsBouncer(name) != nil {
 		return fault.New(fault.Conflict, "The gateway cannot delete a bouncer with this name. Remove it with cscli bouncers delete.")
 	}
 	return r.Audit.Do(c, "ids.bouncer.delete", name, func() (any, error) {
-		_, err := r.Host.Run(c, host.DetectionBouncerRemove, host.Input{Args: []string{name}})
+		_, err := r.Host.Run(c, crowdsec.BouncerRemove, host.Input{Args: []string{name}})
 		r.asked.bouncers.Forget()
 		return nil, away(toolError(err))
 	})

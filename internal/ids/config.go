@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -34,15 +35,15 @@ func (c BouncerConfig) on() bool {
 
 // The address of CrowdSec's API, and the logs that it reads if there is no journal.
 const (
-	authFile  = host.AuthLog
-	proxyFile = host.ProxyLog
-	wafFile   = host.WAFLog
-	dropFile  = host.DropLog
+	authFile  = crowdsec.AuthLog
+	proxyFile = crowdsec.ProxyLog
+	wafFile   = crowdsec.WAFLog
+	dropFile  = crowdsec.DropLog
 )
 
-var proxyService = host.HAProxy.Service()
+var proxyService = haproxy.Unit.Service()
 
-var localAPI = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), host.DetectionPort).String()
+var localAPI = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), crowdsec.Port).String()
 
 // loopback is always allowed: CrowdSec and the gateway communicate there.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -64,7 +65,7 @@ func (r *Room) awake(ctx context.Context, ended ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("CrowdSec does not answer within %s of its start", startWithin))
 	defer cancel()
 	return until(ctx, startAgain, func() (bool, error) {
-		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: harmless})
+		_, err := r.Host.DetectionAsk(ctx, crowdsec.Question{Verb: crowdsec.Decisions, Query: harmless})
 		if err == nil || unknown(err) {
 			return true, nil
 		}

@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -108,7 +109,7 @@ func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error
 		Scenario string `json:"scenario"`
 		Duration string `json:"duration"`
 	}
-	if err := r.asRead(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: query}, &raw); err != nil {
+	if err := r.asRead(ctx, crowdsec.Question{Verb: crowdsec.Decisions, Query: query}, &raw); err != nil {
 		return nil, err
 	}
 	now := r.Clock.Now()
@@ -278,7 +279,7 @@ func (r *Room) decide(ctx context.Context, address value.Addr, length Duration, 
 	if err != nil {
 		return Decision{}, err
 	}
-	err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlertAdd, Body: body}, nil)
+	err = r.asMachine(ctx, crowdsec.Question{Verb: crowdsec.AlertAdd, Body: body}, nil)
 	r.asked.forgetDecisions()
 	if err != nil {
 		return Decision{}, away(err)
@@ -320,7 +321,7 @@ func (r *Room) unban(c *httpd.Call, id int64) error {
 }
 
 func (r *Room) end(ctx context.Context, d Decision) error {
-	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionDecisionRemove, ID: d.ID}, nil)
+	err := r.asMachine(ctx, crowdsec.Question{Verb: crowdsec.DecisionRemove, ID: d.ID}, nil)
 	r.asked.forgetDecisions()
 	if err != nil {
 		return fmt.Errorf("ending the decision about %s: %w", d.Value, away(err))

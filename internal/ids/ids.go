@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -46,8 +47,8 @@ type Room struct {
 }
 
 const (
-	unit    = host.CrowdSec
-	bouncer = host.Bouncer
+	unit    = crowdsec.Unit
+	bouncer = crowdsec.Bouncer
 )
 
 // feeds lists the components of the settings.

@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -118,7 +119,7 @@ func file(t *testing.T, b *kittest.Bench, p host.Place) string {
 
 func TestSettingsDecideWhatRuns(t *testing.T) {
 	b, _, _ := bench(t)
-	if active(b, host.CrowdSec) || active(b, host.Bouncer) {
+	if active(b, crowdsec.Unit) || active(b, crowdsec.Bouncer) {
 		t.Fatal("something runs that was not switched on")
 	}
 	a := b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
@@ -126,8 +127,8 @@ func TestSettingsDecideWhatRuns(t *testing.T) {
 		t.Fatalf("apply: %q", got)
 	}
 	// CrowdSec has created a key for the bouncer, which then starts.
-	waittest.Until(t, "the bouncer", func() bool { return active(b, host.Bouncer) })
-	if !b.Machine.Enabled(host.CrowdSec) || !b.Machine.Enabled(host.Bouncer) {
+	waittest.Until(t, "the bouncer", func() bool { return active(b, crowdsec.Bouncer) })
+	if !b.Machine.Enabled(crowdsec.Unit) || !b.Machine.Enabled(crowdsec.Bouncer) {
 		t.Fatal("they do not start with the machine")
 	}
 	names := b.Machine.DetectionBouncers()
@@ -135,29 +136,29 @@ func TestSettingsDecideWhatRuns(t *testing.T) {
 		t.Fatalf("%q", names)
 	}
 	// Another duration is another profile, and nothing else.
-	restarts := b.Machine.Restarts(host.CrowdSec)
+	restarts := b.Machine.Restarts(crowdsec.Unit)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"ban_duration":"2d"}`).Want(t, 200)
-	if got := file(t, b, host.DetectionProfiles); !strings.Contains(got, `"duration": "48h"`) || b.Machine.Restarts(host.CrowdSec) != restarts+1 {
-		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(host.CrowdSec)-restarts, got)
+	if got := file(t, b, crowdsec.Profiles); !strings.Contains(got, `"duration": "48h"`) || b.Machine.Restarts(crowdsec.Unit) != restarts+1 {
+		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(crowdsec.Unit)-restarts, got)
 	}
 	// Notes are only for people.
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.7/24","note":"the \"office\""}]}`).Want(t, 200)
-	restarts = b.Machine.Restarts(host.CrowdSec)
+	restarts = b.Machine.Restarts(crowdsec.Unit)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24","note":"another office"}]}`).Want(t, 200)
-	if got := file(t, b, host.DetectionAllowList); !strings.Contains(got, `"198.51.100.0/24"`) || strings.Contains(got, "office") || b.Machine.Restarts(host.CrowdSec) != restarts {
-		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(host.CrowdSec)-restarts, got)
+	if got := file(t, b, crowdsec.AllowList); !strings.Contains(got, `"198.51.100.0/24"`) || strings.Contains(got, "office") || b.Machine.Restarts(crowdsec.Unit) != restarts {
+		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(crowdsec.Unit)-restarts, got)
 	}
 	for _, always := range []string{`"127.0.0.0/8"`, `"::1/128"`, `"203.0.113.1/32"`} {
-		if got := file(t, b, host.DetectionAllowList); !strings.Contains(got, always) {
+		if got := file(t, b, crowdsec.AllowList); !strings.Contains(got, always) {
 			t.Errorf("%s may be banned:\n%s", always, got)
 		}
 	}
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"blocking":false}`).Want(t, 200)
-	if active(b, host.Bouncer) || !active(b, host.CrowdSec) {
+	if active(b, crowdsec.Bouncer) || !active(b, crowdsec.Unit) {
 		t.Fatal("the bouncer runs, or CrowdSec does not")
 	}
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":false,"blocking":true}`).Want(t, 200)
-	if active(b, host.Bouncer) || active(b, host.CrowdSec) || b.Machine.Enabled(host.CrowdSec) {
+	if active(b, crowdsec.Bouncer) || active(b, crowdsec.Unit) || b.Machine.Enabled(crowdsec.Unit) {
 		t.Fatal("something runs still")
 	}
 }
@@ -198,9 +199,9 @@ func TestBadSettings(t *testing.T) {
 // Without the package everything reports that, and nothing fails.
 func TestNotInstalled(t *testing.T) {
 	b, _, _ := bench(t)
-	b.Machine.Uninstall(host.CrowdSec)
-	b.Machine.Uninstall(host.Bouncer)
-	for _, c := range []host.Command{host.DetectionBouncers, host.DetectionMachines, host.DetectionCollections, host.DetectionBouncerAdd, host.DetectionMachineAdd} {
+	b.Machine.Uninstall(crowdsec.Unit)
+	b.Machine.Uninstall(crowdsec.Bouncer)
+	for _, c := range []host.Command{crowdsec.Bouncers, crowdsec.Machines, crowdsec.Collections, crowdsec.BouncerAdd, crowdsec.MachineAdd} {
 		b.Machine.Missing(c)
 	}
 	a := b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
@@ -240,7 +241,7 @@ func TestDaemonsThatAreUnknown(t *testing.T) {
 
 func TestTrustedProxiesAreAllowed(t *testing.T) {
 	b, _, _ := enabled(t)
-	if list := file(t, b, host.DetectionAllowList); !strings.Contains(list, `"198.18.0.0/15"`) {
+	if list := file(t, b, crowdsec.AllowList); !strings.Contains(list, `"198.18.0.0/15"`) {
 		t.Error(list)
 	}
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"198.18.0.9"}`).Want(t, 400)
@@ -249,27 +250,27 @@ func TestTrustedProxiesAreAllowed(t *testing.T) {
 // CrowdSec runs with what was on disk when it was started.
 func TestVerify(t *testing.T) {
 	b, _, _ := enabled(t)
-	restarts := b.Machine.Restarts(host.CrowdSec)
+	restarts := b.Machine.Restarts(crowdsec.Unit)
 	again := func() {
 		t.Helper()
 		if s := b.Engine.Refresh(t.Context(), apply.Detection, false); s.State != apply.Live {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if again(); b.Machine.Restarts(host.CrowdSec) != restarts {
-		t.Fatalf("%d restarts more", b.Machine.Restarts(host.CrowdSec)-restarts)
+	if again(); b.Machine.Restarts(crowdsec.Unit) != restarts {
+		t.Fatalf("%d restarts more", b.Machine.Restarts(crowdsec.Unit)-restarts)
 	}
 	// Started before that, it has other files.
-	b.Machine.SetUnit(host.UnitState{Unit: host.CrowdSec, Installed: true, Active: "active", Since: time.Now().Add(-time.Hour), PID: 1})
-	if again(); b.Machine.Restarts(host.CrowdSec) == restarts {
+	b.Machine.SetUnit(host.UnitState{Unit: crowdsec.Unit, Installed: true, Active: "active", Since: time.Now().Add(-time.Hour), PID: 1})
+	if again(); b.Machine.Restarts(crowdsec.Unit) == restarts {
 		t.Fatal("it goes on with other files")
 	}
 	// It has lost its accounts: they are created again, and the bouncer gets its new key.
-	was := file(t, b, host.DetectionBouncer)
+	was := file(t, b, crowdsec.BouncerConfig)
 	b.Machine.ForgetDetectionAccount("gateway")
 	b.Machine.ForgetDetectionAccount("gateway-firewall")
 	again()
-	waittest.Until(t, "another key", func() bool { return file(t, b, host.DetectionBouncer) != was })
+	waittest.Until(t, "another key", func() bool { return file(t, b, crowdsec.BouncerConfig) != was })
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 201)
 }
 
@@ -347,12 +348,12 @@ func TestEnforcedIsWhatTheKernelDrops(t *testing.T) {
 	if !enforced() {
 		t.Error("the kernel drops it, and this is not said")
 	}
-	restarts := b.Machine.Restarts(host.Bouncer)
+	restarts := b.Machine.Restarts(crowdsec.Bouncer)
 	b.Machine.FlushDetectionTables()
 	if enforced() {
 		t.Error("the kernel drops nothing")
 	}
-	if s := b.Engine.Refresh(t.Context(), apply.Bouncer, false); s.State != apply.Live || b.Machine.Restarts(host.Bouncer) != restarts+1 || !enforced() {
+	if s := b.Engine.Refresh(t.Context(), apply.Bouncer, false); s.State != apply.Live || b.Machine.Restarts(crowdsec.Bouncer) != restarts+1 || !enforced() {
 		t.Errorf("%+v", s)
 	}
 }
@@ -362,14 +363,14 @@ func TestBouncerAwaitsTheAccounts(t *testing.T) {
 	b, _, w := enabled(t)
 	w.set("192.0.2.44")
 	b.Machine.ForgetDetectionAccount("gateway")
-	restarts := b.Machine.Restarts(host.Bouncer)
-	if s := b.Engine.Refresh(t.Context(), apply.Bouncer, false); s.State != apply.Live || b.Machine.Restarts(host.Bouncer) != restarts {
+	restarts := b.Machine.Restarts(crowdsec.Bouncer)
+	if s := b.Engine.Refresh(t.Context(), apply.Bouncer, false); s.State != apply.Live || b.Machine.Restarts(crowdsec.Bouncer) != restarts {
 		t.Errorf("%+v", s)
 	}
 	b.Machine.FlushDetectionTables()
 	done := make(chan apply.Status)
 	go func() { done <- b.Engine.Refresh(t.Context(), apply.Bouncer, false) }()
-	waittest.Until(t, "the bouncer is restarted", func() bool { return b.Machine.Restarts(host.Bouncer) > restarts })
+	waittest.Until(t, "the bouncer is restarted", func() bool { return b.Machine.Restarts(crowdsec.Bouncer) > restarts })
 	if s := b.Engine.Refresh(t.Context(), apply.Detection, false); s.State != apply.Live {
 		t.Errorf("%+v", s)
 	}
@@ -403,7 +404,7 @@ func TestAlerts(t *testing.T) {
 	b.Get(t, "/ids/alerts?limit=1001").WantField(t, "limit")
 	b.Get(t, "/ids/alerts?address=x").WantField(t, "address")
 	// It logs in once.
-	if n := b.Machine.DetectionAsked(host.DetectionLogin); n != 1 {
+	if n := b.Machine.DetectionAsked(crowdsec.Login); n != 1 {
 		t.Errorf("%d logins", n)
 	}
 }
@@ -426,8 +427,8 @@ func TestAlertWithoutCrowdSec(t *testing.T) {
 func TestAnswersAreShared(t *testing.T) {
 	b, _, _ := enabled(t)
 	b.Machine.SetDetectionAlerts(alert)
-	for path, verb := range map[string]host.DetectionVerb{
-		"/ids/decisions?search=x": host.DetectionDecisions, "/ids/status": host.DetectionDecisions, "/ids/alerts": host.DetectionAlerts, "/ids/alerts/3": host.DetectionAlert,
+	for path, verb := range map[string]crowdsec.Verb{
+		"/ids/decisions?search=x": crowdsec.Decisions, "/ids/status": crowdsec.Decisions, "/ids/alerts": crowdsec.Alerts, "/ids/alerts/3": crowdsec.Alert,
 	} {
 		before := b.Machine.DetectionAsked(verb)
 		const many = 20
@@ -456,7 +457,7 @@ func TestAnswersAreShared(t *testing.T) {
 // CrowdSec's tool is slow: everyone is answered in time, and however many ask, only one process runs.
 func TestSlowToolIsAskedOnce(t *testing.T) {
 	b, _, _ := enabled(t)
-	for path, command := range map[string]host.Command{"/ids/bouncers": host.DetectionBouncers, "/ids/machines": host.DetectionMachines, "/ids/collections": host.DetectionCollections} {
+	for path, command := range map[string]host.Command{"/ids/bouncers": crowdsec.Bouncers, "/ids/machines": crowdsec.Machines, "/ids/collections": crowdsec.Collections} {
 		var running, most atomic.Int32
 		let := make(chan struct{})
 		b.Machine.Script(command, func(context.Context, host.Input) (host.Output, error) {
@@ -511,7 +512,7 @@ func TestBouncers(t *testing.T) {
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 404)
 	// A bouncer created by the bouncer's package.
-	if _, err := b.Machine.Run(t.Context(), host.DetectionBouncerAdd, host.Input{Args: []string{"FirewallBouncer-C4gc9MA"}}); err != nil {
+	if _, err := b.Machine.Run(t.Context(), crowdsec.BouncerAdd, host.Input{Args: []string{"FirewallBouncer-C4gc9MA"}}); err != nil {
 		t.Fatal(err)
 	}
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/FirewallBouncer-C4gc9MA", nil).Want(t, 200)
@@ -524,8 +525,8 @@ func TestBouncers(t *testing.T) {
 
 func TestMachinesAndCollections(t *testing.T) {
 	b, _, _ := bench(t)
-	b.Machine.Say(host.DetectionMachines, `[{"id":1,"last_heartbeat":"2026-11-16T05:42:01.3Z","machineId":"agent","ipAddress":"127.0.0.1","version":"v1.4.6","isValidated":true},{"machineId":"gateway","isValidated":true}]`)
-	b.Machine.Say(host.DetectionCollections, `{"collections":[{"name":"crowdsecurity/sshd","local_version":"0.2","local_path":"/etc/x","description":"sshd support","utf8_status":"x","status":"enabled"}]}`)
+	b.Machine.Say(crowdsec.Machines, `[{"id":1,"last_heartbeat":"2026-11-16T05:42:01.3Z","machineId":"agent","ipAddress":"127.0.0.1","version":"v1.4.6","isValidated":true},{"machineId":"gateway","isValidated":true}]`)
+	b.Machine.Say(crowdsec.Collections, `{"collections":[{"name":"crowdsecurity/sshd","local_version":"0.2","local_path":"/etc/x","description":"sshd support","utf8_status":"x","status":"enabled"}]}`)
 	var machines ids.Machines
 	b.Get(t, "/ids/machines").Want(t, 200).Into(t, &machines)
 	if m := machines.Machines; len(m) != 2 || m[0].Own || !m[1].Own || m[1].LastHeartbeat != nil || m[0].LastHeartbeat == nil || m[0].Version != "v1.4.6" {
@@ -537,7 +538,7 @@ func TestMachinesAndCollections(t *testing.T) {
 		t.Errorf("%+v", collections)
 	}
 	b, _, _ = bench(t) // answers are cached for a while
-	b.Machine.Reject(host.DetectionCollections, `{"level":"fatal","msg":"the hub is broken","time":"x"}`)
+	b.Machine.Reject(crowdsec.Collections, `{"level":"fatal","msg":"the hub is broken","time":"x"}`)
 	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), "CrowdSec could not be asked. It said: cscli: the hub is broken") {
 		t.Errorf("%s", a.Data)
 	}
@@ -580,7 +581,7 @@ func TestBansOfAdministratorsAreUndone(t *testing.T) {
 	if err := b.Machine.DetectionSpare(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Machine.Restart(ctx, host.Bouncer); err != nil {
+	if err := b.Machine.Restart(ctx, crowdsec.Bouncer); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, "it is spared again", func() bool { return len(b.Machine.DetectionSpared()) == 1 })
@@ -625,7 +626,7 @@ func TestSwitches(t *testing.T) {
 	if note, err := room.SwitchBouncer(call(t), resource.Alias{}, false); err != nil || note != "" {
 		t.Fatal(note, err)
 	}
-	if active(b, host.Bouncer) || !active(b, host.CrowdSec) {
+	if active(b, crowdsec.Bouncer) || !active(b, crowdsec.Unit) {
 		t.Fatal("not the bouncer alone")
 	}
 	if err := room.Switch(call(t), resource.Alias{}, false); err != nil {
@@ -633,7 +634,7 @@ func TestSwitches(t *testing.T) {
 	}
 	var s ids.Settings
 	b.Get(t, "/ids/settings").Want(t, 200).Into(t, &s)
-	if active(b, host.CrowdSec) || s.Enabled || s.Blocking || !s.Sources.SSH {
+	if active(b, crowdsec.Unit) || s.Enabled || s.Blocking || !s.Sources.SSH {
 		t.Fatalf("%+v", s)
 	}
 	for _, status := range b.Engine.Statuses() {
@@ -641,7 +642,7 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("%+v", status)
 		}
 	}
-	if note, err := room.SwitchBouncer(call(t), resource.Alias{}, true); err != nil || !strings.Contains(note, "when CrowdSec is turned on") || active(b, host.Bouncer) {
+	if note, err := room.SwitchBouncer(call(t), resource.Alias{}, true); err != nil || !strings.Contains(note, "when CrowdSec is turned on") || active(b, crowdsec.Bouncer) {
 		t.Errorf("the bouncer waits for CrowdSec: %q %v", note, err)
 	}
 }
@@ -654,10 +655,10 @@ func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
 	b.Engine.Refresh(t.Context(), apply.Detection, false)
 	spared := func(address string) bool {
-		return strings.Contains(file(t, b, host.DetectionAllowList), `"`+address+`/32"`)
+		return strings.Contains(file(t, b, crowdsec.AllowList), `"`+address+`/32"`)
 	}
 	if !spared("203.0.113.1") || spared("198.51.100.7") {
-		t.Fatalf("%s", file(t, b, host.DetectionAllowList))
+		t.Fatalf("%s", file(t, b, crowdsec.AllowList))
 	}
 	defer dbtest.Freeze(t, server)()
 	b.Machine.SetLinks(host.Link{Name: "wan0", Index: 2, Addrs: []host.LinkAddr{{Family: "inet", Local: "198.51.100.7", PrefixLen: 24}}})

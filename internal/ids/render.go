@@ -8,6 +8,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 )
 
 // CrowdSec's file formats. They contain no free text of an operator.
@@ -191,7 +192,7 @@ var main = mainFile{
 		Config: "/etc/crowdsec/", Data: "/var/lib/crowdsec/data/", Simulation: "/etc/crowdsec/simulation.yaml", Hub: "/var/lib/crowdsec/hub/",
 		Index: "/var/lib/crowdsec/hub/.index.json", Notifications: "/etc/crowdsec/notifications/", Plugins: "/usr/lib/crowdsec/plugins/",
 	},
-	Agent: agentPart{Sources: host.DetectionSources.Path(), Routines: 1},
+	Agent: agentPart{Sources: crowdsec.Sources.Path(), Routines: 1},
 	// Without a branch, cscli would ask the makers of CrowdSec which one is right.
 	Tool:     toolPart{Output: "human", HubBranch: "master"},
 	Database: databasePart{LogLevel: "info", Type: "sqlite", Path: "/var/lib/crowdsec/data/crowdsec.db", WAL: true, Flush: flushPart{Items: 5000, Age: "7d"}},
@@ -200,7 +201,7 @@ var main = mainFile{
 		Client: clientPart{Credentials: "/etc/crowdsec/local_api_credentials.yaml"},
 		Server: serverPart{
 			// It logs each request, and the gateway asks every few seconds.
-			LogLevel: "warning", Listen: localAPI, Profiles: host.DetectionProfiles.Path(), Console: "/etc/crowdsec/console.yaml",
+			LogLevel: "warning", Listen: localAPI, Profiles: crowdsec.Profiles.Path(), Console: "/etc/crowdsec/console.yaml",
 			Central: onlinePart{Credentials: "/etc/crowdsec/online_api_credentials.yaml"}, Trusted: []string{"127.0.0.1"},
 		},
 	},
@@ -231,7 +232,7 @@ func (c Config) sources() []any {
 		}
 	}
 	s := c.Settings.Sources
-	add(s.SSH, host.SSHService, authFile)
+	add(s.SSH, crowdsec.SSHService, authFile)
 	add(s.HAProxy, proxyService, proxyFile)
 	own(s.WAF, wafFile, wafType)
 	own(s.PacketFilter, dropFile, dropType)
@@ -320,17 +321,17 @@ func Render(c Config) ([]host.File, error) {
 		place     host.Place
 		documents []any
 	}{
-		{host.DetectionConfig, []any{main}},
-		{host.DetectionSources, c.sources()},
-		{host.DetectionProfiles, []any{profile{
+		{crowdsec.Config, []any{main}},
+		{crowdsec.Sources, c.sources()},
+		{crowdsec.Profiles, []any{profile{
 			Name: "gateway_ban", Filters: []string{`Alert.Remediation == true && Alert.GetScope() == "Ip"`},
 			Decisions: []sentence{{Type: "ban", Duration: c.Settings.BanDuration}}, OnSuccess: "break",
 		}}},
-		{host.DetectionParsers, parsers},
-		{host.DetectionAllowList, []any{allowList{
+		{crowdsec.Parsers, parsers},
+		{crowdsec.AllowList, []any{allowList{
 			Name: "gateway/allow-list", Description: "who is never banned", Filter: "true", Whitelist: whitelist{Reason: "on the gateway's allow-list", CIDR: never},
 		}}},
-		{host.DetectionScenarios, scenarios},
+		{crowdsec.Scenarios, scenarios},
 	} {
 		content, err := conf.YAML(f.documents...)
 		if err != nil {
@@ -349,13 +350,13 @@ func RenderBouncer(c BouncerConfig) ([]host.File, error) {
 	content, err := conf.YAML(bouncerFile{
 		Mode: "nftables", PIDFolder: "/run/", Update: updateEvery, Daemonize: true, LogMode: "stdout", LogLevel: "info",
 		URL: "http://" + localAPI + "/", Key: c.Key, Action: "DROP", Supported: []string{"ban"},
-		IPv4: host.BouncerSet4, IPv6: host.BouncerSet6,
+		IPv4: crowdsec.Set4, IPv6: crowdsec.Set6,
 		Nftables: nftablesPart{
-			IPv4: tablePart{Enabled: true, Table: host.BouncerTable4, Chain: host.BouncerChain4},
-			IPv6: tablePart{Enabled: true, Table: host.BouncerTable6, Chain: host.BouncerChain6},
+			IPv4: tablePart{Enabled: true, Table: crowdsec.Table4, Chain: crowdsec.Chain4},
+			IPv6: tablePart{Enabled: true, Table: crowdsec.Table6, Chain: crowdsec.Chain6},
 		},
 	})
-	return []host.File{{Place: host.DetectionBouncer, Content: content, Redact: redact}}, err
+	return []host.File{{Place: crowdsec.BouncerConfig, Content: content, Redact: redact}}, err
 }
 
 var keyLine = regexp.MustCompile(`(?m)^( *"api_key": ).*$`)

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/ids"
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 )
@@ -31,7 +32,7 @@ func installed(t testing.TB, files []host.File) (root, config string) {
 		}
 	}
 	moved := strings.NewReplacer("/etc/crowdsec/", root+"/etc/", "/var/lib/crowdsec/data/", root+"/data/", "/var/log/", root+"/log/")
-	for _, log := range []string{host.WAFLog, host.DropLog} {
+	for _, log := range []string{crowdsec.WAFLog, crowdsec.DropLog} {
 		if err := os.MkdirAll(filepath.Dir(moved.Replace(log)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,7 @@ func installed(t testing.TB, files []host.File) (root, config string) {
 	for _, f := range files {
 		path := moved.Replace(f.Place.Path())
 		content := f.Content
-		if f.Place == host.DetectionConfig || f.Place == host.DetectionSources {
+		if f.Place == crowdsec.Config || f.Place == crowdsec.Sources {
 			content = []byte(moved.Replace(string(content)))
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -49,11 +50,11 @@ func installed(t testing.TB, files []host.File) (root, config string) {
 			t.Fatal(err)
 		}
 	}
-	return root, moved.Replace(host.DetectionConfig.Path())
+	return root, moved.Replace(crowdsec.Config.Path())
 }
 
 // crowdsec has the daemon itself check the files.
-func crowdsec(t testing.TB, files []host.File) (string, error) {
+func askCrowdSec(t testing.TB, files []host.File) (string, error) {
 	t.Helper()
 	_, config := installed(t, files)
 	out, err := exec.Command("crowdsec", "-t", "-c", config).CombinedOutput()
@@ -123,7 +124,7 @@ func TestProxyLogsAreUnderstood(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	conftest.Golden[ids.Config]{Render: ids.Render, Accept: func(t testing.TB, files []host.File) {
-		out, err := crowdsec(t, files)
+		out, err := askCrowdSec(t, files)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -148,11 +149,11 @@ func TestCheckerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range files {
-		if files[i].Place == host.DetectionProfiles {
+		if files[i].Place == crowdsec.Profiles {
 			files[i].Content = []byte(`{"name": "x", "filters": ["no expression ("], "decisions": [{"type": "ban", "duration": "4h"}]}`)
 		}
 	}
-	if out, err := crowdsec(t, files); err == nil {
+	if out, err := askCrowdSec(t, files); err == nil {
 		t.Fatalf("crowdsec takes anything: %s", out)
 	}
 }
@@ -235,8 +236,8 @@ func TestHostile(t *testing.T) {
 		body         func(text string) any
 		canonical    func(c ids.Config) string
 	}{
-		{"ban_duration", "90m", host.DetectionProfiles, func(text string) any { return map[string]any{"ban_duration": text} }, func(c ids.Config) string { return c.Settings.BanDuration.String() }},
-		{"cidr", "198.51.100.0/24", host.DetectionAllowList, func(text string) any { return map[string]any{"allow_list": []any{map[string]any{"cidr": text}}} }, func(c ids.Config) string { return c.Settings.AllowList[0].CIDR.String() }},
+		{"ban_duration", "90m", crowdsec.Profiles, func(text string) any { return map[string]any{"ban_duration": text} }, func(c ids.Config) string { return c.Settings.BanDuration.String() }},
+		{"cidr", "198.51.100.0/24", crowdsec.AllowList, func(text string) any { return map[string]any{"allow_list": []any{map[string]any{"cidr": text}}} }, func(c ids.Config) string { return c.Settings.AllowList[0].CIDR.String() }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			conftest.Oracle[ids.Config]{

@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 )
 
 const (
@@ -74,7 +75,7 @@ func (r *Room) prepare(ctx context.Context) error {
 	if err != nil || !state.Installed {
 		return err
 	}
-	if _, err := r.Host.Read(host.DetectionConfig); err != nil {
+	if _, err := r.Host.Read(crowdsec.Config); err != nil {
 		return nil // the tool needs the configuration, which comes with the first apply
 	}
 	return r.register(ctx)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
 // chronicled returns what a search of the chronicle finds.
@@ -35,11 +37,11 @@ func newChronicler(t *testing.T) *supervisor {
 // In a lab, the supervisor's chronicle takes the place of journald: this tests the implementation without a journal.
 func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	s := newChronicler(t)
-	dns, time := s.logs.of(host.Unbound), s.logs.of(host.Chrony)
+	dns, time := s.logs.of(unbound.Unit), s.logs.of(chrony.Unit)
 	fmt.Fprint(dns, "one\ntwo")
 	fmt.Fprint(time, "other\n")
 	fmt.Fprint(dns, " and a half\r\n\n")
-	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}}
+	q := host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}}
 	got, place := chronicled(t, s, q)
 	if strings.Join(got, "|") != "two and a half|one" {
 		t.Fatalf("%q", got)
@@ -48,7 +50,7 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	if got, _ := chronicled(t, s, q); len(got) != 0 {
 		t.Fatalf("%q is older than the oldest", got)
 	}
-	q = host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource, host.TimeLogSource}, Limit: 1}
+	q = host.JournalQuery{Sources: []host.LogSource{unbound.LogSource, chrony.LogSource}, Limit: 1}
 	for _, want := range []string{"two and a half", "other", "one"} {
 		got, place := chronicled(t, s, q)
 		if len(got) != 1 || got[0] != want {
@@ -61,8 +63,8 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 // A line that does not end is broken, and what is kept of a line is bounded.
 func TestLabJournalBreaksLongLines(t *testing.T) {
 	s := newChronicler(t)
-	fmt.Fprint(s.logs.of(host.Unbound), strings.Repeat("x", 2*longestLine+10), "\nend\n")
-	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}})
+	fmt.Fprint(s.logs.of(unbound.Unit), strings.Repeat("x", 2*longestLine+10), "\nend\n")
+	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}})
 	if len(got) != 4 || got[0] != "end" || len(got[1]) != 10 || len(got[2]) != host.LongestText {
 		t.Fatalf("%d lines", len(got))
 	}
@@ -71,11 +73,11 @@ func TestLabJournalBreaksLongLines(t *testing.T) {
 func TestLabJournalGoesBackToTheOlderFile(t *testing.T) {
 	s := newChronicler(t)
 	s.logs.file.most = 4 << 10
-	w := s.logs.of(host.Unbound)
+	w := s.logs.of(unbound.Unit)
 	for i := range 100 {
 		fmt.Fprintf(w, "line %d\n", i)
 	}
-	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}})
+	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}})
 	for i, text := range got {
 		if text != fmt.Sprintf("line %d", 99-i) {
 			t.Fatalf("%d: %s", i, text)
@@ -88,14 +90,14 @@ func TestLabJournalGoesBackToTheOlderFile(t *testing.T) {
 
 func TestLabJournalIsFollowed(t *testing.T) {
 	s := newChronicler(t)
-	w := s.logs.of(host.Unbound)
+	w := s.logs.of(unbound.Unit)
 	fmt.Fprint(w, "earlier\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := make(chan string, 10)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.FollowJournal(ctx, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
+		ended <- s.FollowJournal(ctx, host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
 			for _, e := range batch {
 				got <- e.Text
 			}

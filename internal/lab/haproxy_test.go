@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -38,13 +38,13 @@ frontend web
 func TestHAProxy(t *testing.T) {
 	l := up(t, lab.Options{HAProxy: proxytest.Next(t)})
 	units := l.Units()
-	if err := units.Start(t.Context(), host.HAProxy); err == nil {
+	if err := units.Start(t.Context(), haproxy.Unit); err == nil {
 		t.Fatal("it starts with the configuration of the machine's package")
 	}
 	if err := os.WriteFile(l.Path("/etc/haproxy/gateway/haproxy.cfg"), []byte(smallProxy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := units.Start(t.Context(), host.HAProxy); err != nil {
+	if err := units.Start(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	wan := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
@@ -79,18 +79,18 @@ func TestHAProxy(t *testing.T) {
 	if err != nil || !strings.HasPrefix(now.Version, "3.") {
 		t.Errorf("%+v, %v", now, err)
 	}
-	if err := units.Restart(t.Context(), host.HAProxy); err != nil {
+	if err := units.Restart(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	serves()
 	// Workers end with their master, however it ends, and leave the ports and sockets to the next ones.
-	state, err := units.State(t.Context(), host.HAProxy)
+	state, err := units.State(t.Context(), haproxy.Unit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
 	waittest.Until(t, "its workers end", func() bool { return sh(t, l, lab.Gateway, "sh", "-c", "pgrep -x haproxy || true") == "" })
-	if err := units.Start(t.Context(), host.HAProxy); err != nil {
+	if err := units.Start(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	serves()

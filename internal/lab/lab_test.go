@@ -25,6 +25,14 @@ import (
 	"go.uber.org/goleak"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
@@ -392,14 +400,14 @@ func TestLab(t *testing.T) {
 // testTime synchronises the gateway's chronyd with the wan's.
 func testTime(t *testing.T, l *lab.Lab) {
 	ctx, units := t.Context(), l.Units()
-	if err := units.Start(ctx, host.Chrony); err == nil || !strings.Contains(err.Error(), "/etc/chrony/gateway.conf") {
+	if err := units.Start(ctx, chrony.Unit); err == nil || !strings.Contains(err.Error(), "/etc/chrony/gateway.conf") {
 		t.Errorf("chrony without a configuration: %v", err)
 	}
-	if s, err := units.State(ctx, host.Chrony); err != nil || s.Active != "failed" || !s.Installed || s.Detail == "" {
+	if s, err := units.State(ctx, chrony.Unit); err != nil || s.Active != "failed" || !s.Installed || s.Detail == "" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	sh(t, l, lab.Gateway, "sh", "-c", "echo 'server 198.51.100.2 iburst minpoll -2 maxpoll -2' > /etc/chrony/gateway.conf")
-	if err := errors.Join(units.Start(ctx, host.Chrony), units.Enable(ctx, host.Chrony, true)); err != nil {
+	if err := errors.Join(units.Start(ctx, chrony.Unit), units.Enable(ctx, chrony.Unit, true)); err != nil {
 		t.Fatal(err)
 	}
 	sh(t, l, lab.Gateway, "chronyc", "waitsync", "100", "0", "0", "0.1")
@@ -416,8 +424,8 @@ func testUnits(t *testing.T, l *lab.Lab) {
 		t.Fatal(err)
 	}
 	// These have no configuration.
-	idle := []host.Unit{host.HAProxy, host.Unbound, host.Squid, host.Kea, host.FreeRADIUS, host.CrowdSec, host.Bouncer, host.Keepalived}
-	want := []host.Unit{lab.PostgreSQL, lab.WanTime, host.Chrony}
+	idle := []host.Unit{haproxy.Unit, unbound.Unit, squid.Unit, kea.Unit, freeradius.Unit, crowdsec.Unit, crowdsec.Bouncer, keepalived.Unit}
+	want := []host.Unit{lab.PostgreSQL, lab.WanTime, chrony.Unit}
 	want = slices.Concat(want, idle, []host.Unit{host.Helper, host.API, host.Scheduler, host.WAF})
 	var names []host.Unit
 	for _, s := range states {
@@ -435,16 +443,16 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	if !slices.Equal(names, want) {
 		t.Errorf("units %q, want %q", names, want)
 	}
-	if err := units.Stop(ctx, host.Chrony); err != nil {
+	if err := units.Stop(ctx, chrony.Unit); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := units.State(ctx, host.Chrony); s.Active != "inactive" || s.PID != 0 {
+	if s, _ := units.State(ctx, chrony.Unit); s.Active != "inactive" || s.PID != 0 {
 		t.Errorf("%+v", s)
 	}
-	if err := units.Reload(ctx, host.Chrony); err == nil {
+	if err := units.Reload(ctx, chrony.Unit); err == nil {
 		t.Error("chrony reloaded")
 	}
-	if err := units.Restart(ctx, host.Chrony); err != nil {
+	if err := units.Restart(ctx, chrony.Unit); err != nil {
 		t.Error(err)
 	}
 	if _, err := units.State(ctx, "unknown"); err == nil {
@@ -464,7 +472,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 			if now, err = units.State(ctx, u); err != nil {
 				t.Fatal(err)
 			}
-			if now.PID == s.PID || now.Active == "activating" || u != host.Chrony && now.Active != "active" {
+			if now.PID == s.PID || now.Active == "activating" || u != chrony.Unit && now.Active != "active" {
 				return fmt.Errorf("%+v", now)
 			}
 			return nil
@@ -473,13 +481,13 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	}
 	kill(host.API)
 	kill(lab.PostgreSQL)
-	if s := kill(host.Chrony); s.Active != "failed" || !strings.HasPrefix(s.Detail, "signal: killed") {
+	if s := kill(chrony.Unit); s.Active != "failed" || !strings.HasPrefix(s.Detail, "signal: killed") {
 		t.Errorf("%+v", s)
 	}
-	if err := units.Start(ctx, host.Chrony); err != nil {
+	if err := units.Start(ctx, chrony.Unit); err != nil {
 		t.Error(err)
 	}
-	for _, u := range []host.Unit{host.API, lab.PostgreSQL, lab.WanTime, host.Chrony} {
+	for _, u := range []host.Unit{host.API, lab.PostgreSQL, lab.WanTime, chrony.Unit} {
 		if content, err := os.ReadFile(l.Log(u)); err != nil || len(content) == 0 {
 			t.Errorf("log of %s: %q, %v", u, content, err)
 		}
@@ -689,10 +697,10 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	unable, err := l.Unable(t.Context())
-	if err != nil || len(unable) != len(host.UnitSpecs())-4 || unable[0].Unit != host.Chrony || unable[0].Detail != "cannot run here: "+l.Reason {
+	if err != nil || len(unable) != len(host.UnitSpecs())-4 || unable[0].Unit != chrony.Unit || unable[0].Detail != "cannot run here: "+l.Reason {
 		t.Errorf("%+v, %v", unable, err)
 	}
-	if err := l.Units().Start(t.Context(), host.Chrony); err == nil || err.Error() != "chrony cannot run here: "+l.Reason {
+	if err := l.Units().Start(t.Context(), chrony.Unit); err == nil || err.Error() != "chrony cannot run here: "+l.Reason {
 		t.Errorf("chrony: %v", err)
 	}
 	if s, err := l.Units().State(t.Context(), host.API); err != nil || s.Active != "active" {

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
@@ -23,7 +26,7 @@ var shadowed = []string{"/etc", "/var"}
 var databaseFolder = host.Folder{Path: "/var/lib/postgresql", Mode: 0o755, Owner: "postgres", Group: "postgres"}
 
 // peeringFolder holds PostgreSQL's settings for other nodes.
-var peeringFolder = host.Folder{Path: host.DatabaseFolder, Mode: 0o755, Owner: "root", Group: "root"}
+var peeringFolder = host.Folder{Path: postgresql.Folder, Mode: 0o755, Owner: "root", Group: "root"}
 
 // isolate creates the mounts of the lab.
 func isolate(p plan) error {
@@ -32,7 +35,7 @@ func isolate(p plan) error {
 		return err
 	}
 	if p.HAProxy != "" {
-		spec, err := host.HAProxy.Spec()
+		spec, err := haproxy.Unit.Spec()
 		if err != nil {
 			return err
 		}
@@ -91,8 +94,8 @@ func installPrograms(p plan) error {
 
 // installJudge makes squid's external ACL program available at the path where a package installs it.
 func installJudge(p plan) error {
-	program := filepath.Join(p.Programs, filepath.Base(host.JudgeProgram))
-	dir := filepath.Dir(host.JudgeProgram)
+	program := filepath.Join(p.Programs, filepath.Base(squid.JudgeProgram))
+	dir := filepath.Dir(squid.JudgeProgram)
 	if _, err := os.Stat(program); err != nil {
 		return nil // not built
 	}
@@ -102,10 +105,10 @@ func installJudge(p plan) error {
 	if err := shadow(dir); err != nil {
 		return err
 	}
-	if err := os.WriteFile(host.JudgeProgram, nil, 0o755); err != nil {
+	if err := os.WriteFile(squid.JudgeProgram, nil, 0o755); err != nil {
 		return err
 	}
-	return mount(program, host.JudgeProgram, "", unix.MS_BIND, "")
+	return mount(program, squid.JudgeProgram, "", unix.MS_BIND, "")
 }
 
 // mount adds the target to the errors of unix.Mount.

@@ -18,6 +18,8 @@ import (
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/job"
 )
@@ -208,7 +210,7 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 		Group:     group,
 		Dir:       filepath.Join(s.plan.path(databaseFolder.Path), "gateway"),
 		SocketDir: s.plan.path(socketFolder),
-		Settings:  s.plan.path(host.DatabaseSettings.Path()),
+		Settings:  s.plan.path(postgresql.Settings.Path()),
 		Fsync:     !s.plan.Volatile,
 		Log:       log,
 	})
@@ -245,13 +247,13 @@ func (s *supervisor) loadDatabaseSettings() {
 func (s *supervisor) addTimeServer() {
 	const folder = "/run/gateway-lab/wan-time"
 	config := filepath.Join(folder, "chrony.conf")
-	chrony, err := host.Chrony.Spec()
+	own, err := chrony.Unit.Spec()
 	if err != nil {
 		panic(err) // the unit is in the list
 	}
 	spec := host.UnitSpec{
-		Unit: WanTime, Binary: chrony.Binary,
-		Argv:    []string{nsenter, "--net=" + namespaceFile(Wan), "--", chrony.Binary, "-x", "-d", "-f", config},
+		Unit: WanTime, Binary: own.Binary,
+		Argv:    []string{nsenter, "--net=" + namespaceFile(Wan), "--", own.Binary, "-x", "-d", "-f", config},
 		Folders: []host.Folder{{Path: folder, Mode: 0o750, Owner: "_chrony", Group: "_chrony"}},
 		Ready:   filepath.Join(folder, "pid"),
 		Stop:    syscall.SIGTERM, Grace: 5 * time.Second,

@@ -13,6 +13,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 )
 
 // pieceSize is how much of a file is read at once.
@@ -25,9 +27,9 @@ var errPlace = errors.New("the cursor has no such place")
 type form func(line string) (at time.Time, text string, level host.Level)
 
 var forms = map[host.Log]form{
-	host.SquidAccess:  squidLine,
-	host.RadiusServer: radiusLine,
-	host.RadiusLogins: loginLine,
+	squid.AccessLog:      squidLine,
+	freeradius.ServerLog: radiusLine,
+	freeradius.Logins:    loginLine,
 }
 
 // squidLine parses squid's native format: seconds since 1970, milliseconds, client, result and status, bytes, method, URL and more.

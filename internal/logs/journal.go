@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
 // logSources returns the selected sources in the journal.
@@ -51,7 +52,7 @@ func journalEntry(e host.JournalEntry, domains map[uuid.UUID]string) Entry {
 	for _, f := range e.Fields {
 		entry.Fields[f.Name] = f.Value
 	}
-	if e.Source == host.RequestsLogSource {
+	if e.Source == haproxy.RequestsLogSource {
 		maps.Copy(entry.Fields, requestFields(e.Text, domains))
 	}
 	return entry

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -62,28 +63,15 @@ type Source struct {
 }
 
 // requests is the source whose entries name a domain.
-const requests = "reverse-proxy-access"
+const requests = haproxy.Requests
 
 // sources lists all sources in the order of display.
-var sources = []Source{
-	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", logs: []host.LogSource{host.APILogSource}, admins: true},
-	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", logs: []host.LogSource{host.SchedulerLogSource}, admins: true},
-	{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.", logs: []host.LogSource{host.HelperLogSource}, admins: true},
-	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", logs: []host.LogSource{host.WAFLogSource}, admins: true},
-	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", logs: []host.LogSource{host.ProxyLogSource}},
-	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", logs: []host.LogSource{host.RequestsLogSource}},
-	{Name: "forward-proxy", Title: "Forward proxy", Description: "Messages of squid.", logs: []host.LogSource{host.SquidLogSource}},
-	{Name: "forward-proxy-access", Title: "Forward proxy, requests", Description: "Requests of the forward proxy's clients.", files: []host.Log{host.SquidAccess}},
-	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", logs: []host.LogSource{host.ResolverLogSource}},
-	{Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", logs: []host.LogSource{host.TimeLogSource}},
-	{Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", logs: []host.LogSource{host.LeasesLogSource}},
-	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.", logs: []host.LogSource{host.RadiusLogSource}, files: []host.Log{host.RadiusServer, host.RadiusLogins}, admins: true},
-	{Name: "tunnels", Title: "Tunnels", Description: "Tunnels that run in userspace.", logs: []host.LogSource{host.TunnelLogSource}},
-	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and its firewall bouncer.", logs: []host.LogSource{host.DetectionLogSource}},
-	{Name: "vrrp", Title: "Virtual addresses", Description: "keepalived, which moves the virtual addresses of a cluster.", logs: []host.LogSource{host.VRRPLogSource}},
-	{Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", logs: []host.LogSource{host.JournalLogSource}},
-	{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true},
-}
+var sources = func() (list []Source) {
+	for _, s := range host.Shown() {
+		list = append(list, Source{Name: s.Name, Title: s.Title, Description: s.Description, logs: s.Sources, files: s.Files, admins: s.Admins})
+	}
+	return append(list, Source{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true})
+}()
 
 // open returns the sources that an actor may read.
 func open(list []Source, a actor.Actor) []Source {

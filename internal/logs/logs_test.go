@@ -21,6 +21,8 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
@@ -149,8 +151,8 @@ func TestEntriesAreMergedByTime(t *testing.T) {
 	w.say(1, "unbound.service", "one")
 	w.did(t, 2, "ntp.pool.create", "two")
 	w.say(4, "haproxy.service", "[WARNING] (1) : four")
-	w.Machine.SetLog(host.SquidAccess, fmt.Sprintf("%d.500     12 192.0.2.7 TCP_MISS/200 1234 GET http://example.net/a?token=x - HIER_DIRECT/192.0.2.1 text/html\n", begin.Unix()+2))
-	w.Machine.SetLog(host.RadiusLogins, fmt.Sprintf("%d|office|Access-Reject|unknown|%x|\n", begin.Unix()+3, "bob"))
+	w.Machine.SetLog(squid.AccessLog, fmt.Sprintf("%d.500     12 192.0.2.7 TCP_MISS/200 1234 GET http://example.net/a?token=x - HIER_DIRECT/192.0.2.1 text/html\n", begin.Unix()+2))
+	w.Machine.SetLog(freeradius.Logins, fmt.Sprintf("%d|office|Access-Reject|unknown|%x|\n", begin.Unix()+3, "bob"))
 	p := w.page(t, "")
 	want := []string{
 		"[WARNING] (1) : four", "Access-Reject for bob, asked by office",
@@ -186,7 +188,7 @@ func TestEntriesAreMergedByTime(t *testing.T) {
 func TestPagesHaveEverythingOnce(t *testing.T) {
 	w := newWorld(t)
 	var want []string
-	var squid strings.Builder
+	var lines strings.Builder
 	for i := range 60 {
 		text := fmt.Sprintf("entry %02d", i)
 		switch i % 3 {
@@ -196,11 +198,11 @@ func TestPagesHaveEverythingOnce(t *testing.T) {
 			w.did(t, i, "x", text)
 			text = "ann@example.net x " + text
 		case 2:
-			fmt.Fprintf(&squid, "%d.000 %s\n", begin.Unix()+int64(i), text)
+			fmt.Fprintf(&lines, "%d.000 %s\n", begin.Unix()+int64(i), text)
 		}
 		want = append(want, text)
 	}
-	w.Machine.SetLog(host.SquidAccess, squid.String())
+	w.Machine.SetLog(squid.AccessLog, lines.String())
 	slices.Reverse(want)
 	for _, limit := range []int{1, 7, 20, 60, 100} {
 		var got []string
@@ -432,7 +434,7 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	next("ann@example.net x audited")
-	w.Machine.SetLog(host.RadiusLogins, fmt.Sprintf("%d|office|Access-Accept||%x|\n", time.Now().Unix()+1, "bob"))
+	w.Machine.SetLog(freeradius.Logins, fmt.Sprintf("%d|office|Access-Accept||%x|\n", time.Now().Unix()+1, "bob"))
 	next("Access-Accept for bob, asked by office")
 	cancel()
 	<-ended

@@ -6,13 +6,14 @@ import (
 	"net/netip"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
-const unit = host.Chrony
+const unit = chrony.Unit
 
 // check asks chronyd whether it accepts the staged files. It does not check ranges, but the types do.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, chrony.Check, host.Input{Staged: files})
 	return err
 }
 

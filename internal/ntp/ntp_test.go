@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/ntp"
 )
@@ -27,7 +27,7 @@ func bench(t *testing.T) (*kittest.Bench, *ntp.Room) {
 
 func dropIn(t *testing.T, b *kittest.Bench) string {
 	t.Helper()
-	content, err := b.Machine.Read(host.ChronyDropIn)
+	content, err := b.Machine.Read(chrony.DropIn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestPoolsAreSeeded(t *testing.T) {
 
 func TestPoolLife(t *testing.T) {
 	b, _ := bench(t)
-	restarts := b.Machine.Restarts(host.Chrony)
+	restarts := b.Machine.Restarts(chrony.Unit)
 
 	made := b.Do(t, "admin", http.MethodPost, "/ntp/pools", `{"kind":"server","address":"NTP.Example.NET."}`).Want(t, 201)
 	var p ntp.Pool
@@ -62,8 +62,8 @@ func TestPoolLife(t *testing.T) {
 	if !strings.Contains(dropIn(t, b), "\nserver ntp.example.net iburst minpoll 6 maxpoll 10\n") {
 		t.Fatalf("not in the file:\n%s", dropIn(t, b))
 	}
-	if b.Machine.Restarts(host.Chrony) != restarts+1 {
-		t.Fatalf("%d restarts", b.Machine.Restarts(host.Chrony)-restarts)
+	if b.Machine.Restarts(chrony.Unit) != restarts+1 {
+		t.Fatalf("%d restarts", b.Machine.Restarts(chrony.Unit)-restarts)
 	}
 
 	path := "/ntp/pools/" + p.ID.String()
@@ -155,12 +155,12 @@ func TestSettings(t *testing.T) {
 
 func TestUnchangedBytesTouchNothing(t *testing.T) {
 	b, _ := bench(t)
-	installs, restarts := b.Machine.Installs(host.ChronyDropIn), b.Machine.Restarts(host.Chrony)
+	installs, restarts := b.Machine.Installs(chrony.DropIn), b.Machine.Restarts(chrony.Unit)
 	a := b.Do(t, "admin", http.MethodPut, "/ntp/settings", `{"rtcsync":true}`).Want(t, 200)
 	if a.Header.Get("Gateway-Apply") != "ntp=live" {
 		t.Fatalf("apply: %q", a.Header.Get("Gateway-Apply"))
 	}
-	if b.Machine.Installs(host.ChronyDropIn) != installs || b.Machine.Restarts(host.Chrony) != restarts {
+	if b.Machine.Installs(chrony.DropIn) != installs || b.Machine.Restarts(chrony.Unit) != restarts {
 		t.Fatal("a change that alters no byte touched the machine")
 	}
 }
@@ -168,7 +168,7 @@ func TestUnchangedBytesTouchNothing(t *testing.T) {
 func TestRefusedByTheDaemon(t *testing.T) {
 	b, _ := bench(t)
 	before := dropIn(t, b)
-	b.Machine.Reject(host.ChronyCheck, "Invalid syntax for pool directive at line 3")
+	b.Machine.Reject(chrony.Check, "Invalid syntax for pool directive at line 3")
 	a := b.Do(t, "admin", http.MethodPost, "/ntp/pools", `{"address":"x.example"}`).Want(t, 400)
 	if !strings.Contains(a.Error.Message, "Invalid syntax") {
 		t.Fatalf("message: %s", a.Error.Message)
@@ -181,7 +181,7 @@ func TestRefusedByTheDaemon(t *testing.T) {
 func TestDaemonThatWillNotStart(t *testing.T) {
 	b, _ := bench(t)
 	before := dropIn(t, b)
-	b.Machine.Refuse(host.Chrony, errors.New("could not bind"))
+	b.Machine.Refuse(chrony.Unit, errors.New("could not bind"))
 	a := b.Do(t, "admin", http.MethodPost, "/ntp/pools", `{"address":"x.example"}`).Want(t, 201)
 	if a.Header.Get("Gateway-Apply") != "ntp=degraded" {
 		t.Fatalf("apply: %q", a.Header.Get("Gateway-Apply"))
@@ -189,7 +189,7 @@ func TestDaemonThatWillNotStart(t *testing.T) {
 	if dropIn(t, b) != before {
 		t.Fatalf("the last known good file is not back:\n%s", dropIn(t, b))
 	}
-	b.Machine.Refuse(host.Chrony, nil)
+	b.Machine.Refuse(chrony.Unit, nil)
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatalf("does not converge: %v", failed)
 	}
@@ -200,13 +200,13 @@ func TestDaemonThatWillNotStart(t *testing.T) {
 
 func TestDaemonThatIsNotInstalled(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Uninstall(host.Chrony)
-	b.Machine.Missing(host.ChronyCheck)
+	b.Machine.Uninstall(chrony.Unit)
+	b.Machine.Missing(chrony.Check)
 	a := b.Do(t, "admin", http.MethodPost, "/ntp/pools", `{"address":"x.example"}`).Want(t, 201)
 	if a.Header.Get("Gateway-Apply") != "ntp=not_installed" {
 		t.Fatalf("apply: %q", a.Header.Get("Gateway-Apply"))
 	}
-	b.Machine.Missing(host.ChronyTracking)
+	b.Machine.Missing(chrony.Tracking)
 	var s ntp.Status
 	b.Get(t, "/ntp/status").Want(t, 200).Into(t, &s)
 	if s.Error == "" || s.Synchronised {
@@ -230,7 +230,7 @@ func TestPreviewStoresNothing(t *testing.T) {
 // A checker's output is for administrators.
 func TestRefusedPreview(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Reject(host.ChronyCheck, "Invalid syntax for pool directive at line 3")
+	b.Machine.Reject(chrony.Check, "Invalid syntax for pool directive at line 3")
 	for role, want := range map[string]bool{"viewer": false, "admin": true} {
 		a := b.Do(t, role, http.MethodPost, "/change-sets", `{"preview":true,"operations":[{"kind":"ntp.pool","verb":"create","body":{"address":"x.example"}}]}`).Want(t, 400)
 		if !strings.HasPrefix(a.Error.Message, "ntp refuses this configuration") || strings.Contains(string(a.Body), "Invalid syntax") != want {
@@ -253,8 +253,8 @@ func TestSettingsInAChangeSet(t *testing.T) {
 
 func TestStatusAndSources(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Say(host.ChronyTracking, "C6336402,198.51.100.2,9,1763172000.1,0.000012,-0.00001,0.00002,-12.3,0.01,0.5,0.0003,0.0001,64.2,Normal\n")
-	b.Machine.Say(host.ChronySources, "^,*,198.51.100.2,8,6,377,12,-0.000011,0.000013,0.000200\n^,?,ID#0000000001,0,10,0,4294967295,0,0,0\n")
+	b.Machine.Say(chrony.Tracking, "C6336402,198.51.100.2,9,1763172000.1,0.000012,-0.00001,0.00002,-12.3,0.01,0.5,0.0003,0.0001,64.2,Normal\n")
+	b.Machine.Say(chrony.Sources, "^,*,198.51.100.2,8,6,377,12,-0.000011,0.000013,0.000200\n^,?,ID#0000000001,0,10,0,4294967295,0,0,0\n")
 	var s ntp.Status
 	b.Get(t, "/ntp/status").Want(t, 200).Into(t, &s)
 	if !s.Synchronised || s.Stratum != 9 || s.Source != "198.51.100.2" {

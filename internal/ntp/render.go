@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -20,7 +21,7 @@ func Render(c Config) ([]host.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []host.File{{Place: host.ChronyMain, Content: mainFile}, {Place: host.ChronyDropIn, Content: dropIn}}, nil
+	return []host.File{{Place: chrony.Main, Content: mainFile}, {Place: chrony.DropIn, Content: dropIn}}, nil
 }
 
 func renderDropIn(c Config) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/wire"
@@ -22,7 +23,7 @@ func chronyd(t testing.TB, file []byte) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = machine.Run(t.Context(), host.ChronyCheck, host.Input{Staged: []host.File{{Place: host.ChronyDropIn, Content: file}}})
+	_, err = machine.Run(t.Context(), chrony.Check, host.Input{Staged: []host.File{{Place: chrony.DropIn, Content: file}}})
 	return err
 }
 
@@ -72,7 +73,7 @@ func dropInOf(c ntp.Config) ([]byte, error) {
 
 func TestHostileAddress(t *testing.T) {
 	conftest.Oracle[ntp.Pool]{
-		Place:  host.ChronyDropIn,
+		Place:  chrony.DropIn,
 		Benign: "ntp.example.net", Parse: directives, Daemon: daemon,
 		Decode: func(text string) (ntp.Pool, string, error) {
 			pool := ntp.Pool{Kind: "server", MinPoll: 6, MaxPoll: 10}
@@ -85,7 +86,7 @@ func TestHostileAddress(t *testing.T) {
 
 func hostileSetting(t *testing.T, field, benign string, canonical func(ntp.Settings) string) {
 	conftest.Oracle[ntp.Settings]{
-		Place:  host.ChronyDropIn,
+		Place:  chrony.DropIn,
 		Benign: benign, Parse: directives, Daemon: daemon,
 		Decode: func(text string) (ntp.Settings, string, error) {
 			s := ntp.Settings{ServeClients: true}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -111,7 +112,7 @@ func (r record) float(i int) float64 {
 }
 
 func (r *Room) status(ctx context.Context) (Status, error) {
-	records, err := r.ask(ctx, host.ChronyTracking)
+	records, err := r.ask(ctx, chrony.Tracking)
 	if err != nil {
 		return Status{}, err
 	}
@@ -133,7 +134,7 @@ var (
 )
 
 func (r *Room) sources(ctx context.Context) ([]Source, error) {
-	records, err := r.ask(ctx, host.ChronySources)
+	records, err := r.ask(ctx, chrony.Sources)
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +159,10 @@ func (r *Room) sources(ctx context.Context) ([]Source, error) {
 
 func (r *Room) forceSync(ctx context.Context) (ForcedSync, error) {
 	var done ForcedSync
-	_, err := r.Host.Run(ctx, host.ChronyBurst, host.Input{})
+	_, err := r.Host.Run(ctx, chrony.Burst, host.Input{})
 	done.Burst = err == nil
 	if err == nil {
-		_, err = r.Host.Run(ctx, host.ChronyMakestep, host.Input{})
+		_, err = r.Host.Run(ctx, chrony.Makestep, host.Input{})
 		done.Stepped = err == nil
 	}
 	if err != nil {

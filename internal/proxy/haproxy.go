@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
-const unit = host.HAProxy
+const unit = haproxy.Unit
 
 // capableFor is how long HAProxy's capabilities are cached: a package upgrade may change them.
 const capableFor = time.Minute
@@ -22,7 +23,7 @@ func (r *Room) capabilities(ctx context.Context) Features {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.Clock.Now(); now.Sub(r.capableAt) > capableFor || r.capable.Version == "" {
-		out, err := r.Host.Run(ctx, host.HAProxyVersion, host.Input{})
+		out, err := r.Host.Run(ctx, haproxy.Version, host.Input{})
 		if err != nil {
 			return r.capable
 		}
@@ -33,7 +34,7 @@ func (r *Room) capabilities(ctx context.Context) Features {
 
 // check asks HAProxy whether it accepts the staged files.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.HAProxyCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, haproxy.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -81,7 +82,7 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 
 // compare checks everything that can change while HAProxy runs.
 func (r *Room) compare(ctx context.Context, m *model) error {
-	questions := []host.ProxyQuestion{ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
+	questions := []haproxy.Question{ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
 	for _, place := range mapPlaces {
 		questions = append(questions, ask("show", "map", mapName(place)))
 	}

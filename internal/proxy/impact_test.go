@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
 func TestImpactOnSites(t *testing.T) {
 	b := bench(t)
-	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
+	b.Machine.SetUnit(host.UnitState{Unit: haproxy.Unit, Installed: true, Active: "active"})
 	backend := func(name string) string {
 		return made(t, b, "/backends", body{"name": name, "scheme": "http"})
 	}
@@ -28,7 +29,7 @@ func TestImpactOnSites(t *testing.T) {
 	rule := made(t, b, "/routing-rules", body{"domain_id": site, "path_prefix": "/blog", "backend_id": blog})
 	down := ""
 	var refuses error
-	b.Machine.AnswerProxy(func(host.ProxyQuestion) (string, error) {
+	b.Machine.AnswerProxy(func(haproxy.Question) (string, error) {
 		table := "# pxname,svname,status,scur,\n"
 		for _, name := range []string{"one", "two"} {
 			status := "UP"

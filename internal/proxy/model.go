@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -455,6 +456,6 @@ func wildcardOf(name string) string {
 
 func (m *model) files() map[host.Place]entries {
 	return map[host.Place]entries{
-		host.ProxyHosts: m.hosts, host.ProxyWildcards: m.wildcards, host.ProxyRoutes: m.routes, host.ProxyHeaders: m.headers, host.ProxySwitches: m.switches,
+		haproxy.Hosts: m.hosts, haproxy.Wildcards: m.wildcards, haproxy.Routes: m.routes, haproxy.Headers: m.headers, haproxy.Switches: m.switches,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/proxy"
 )
@@ -261,8 +262,8 @@ func TestNotesFeedNothing(t *testing.T) {
 func TestPX16SocketGone(t *testing.T) {
 	b := bench(t)
 	// It would be started again at once.
-	b.Machine.Refuse(host.HAProxy, errors.New("no memory"))
-	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "inactive"})
+	b.Machine.Refuse(haproxy.Unit, errors.New("no memory"))
+	b.Machine.SetUnit(host.UnitState{Unit: haproxy.Unit, Installed: true, Active: "inactive"})
 	a := b.Get(t, "/proxy/stats").Want(t, 200)
 	if !strings.Contains(string(a.Data), `"backends":[]`) || !strings.Contains(string(a.Data), "not running") {
 		t.Errorf("%s", a.Data)
@@ -274,7 +275,7 @@ func TestPX16SocketGone(t *testing.T) {
 // A backend without a usable server is down, whatever HAProxy reports.
 func TestStatisticsOfBackends(t *testing.T) {
 	b := bench(t)
-	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
+	b.Machine.SetUnit(host.UnitState{Unit: haproxy.Unit, Installed: true, Active: "active"})
 	rows := []struct{ backend, server, says, want string }{
 		{"1", "BACKEND", "UP", "DOWN"},
 		{"2", "web", "MAINT", "MAINT"}, {"2", "BACKEND", "UP", "DOWN"},
@@ -283,7 +284,7 @@ func TestStatisticsOfBackends(t *testing.T) {
 		{"5", "web", "DOWN", "DOWN"}, {"5", "app", "UP", "UP"}, {"5", "BACKEND", "UP", "DEGRADED"},
 		{"6", "web", "DOWN", "DOWN"}, {"6", "BACKEND", "DOWN", "DOWN"},
 	}
-	b.Machine.AnswerProxy(func(host.ProxyQuestion) (string, error) {
+	b.Machine.AnswerProxy(func(haproxy.Question) (string, error) {
 		table := "# pxname,svname,status,\n"
 		for _, x := range rows {
 			table += fmt.Sprintf("gateway_backend_%s,%s,%s,\n", x.backend, x.server, x.says)

@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
 // Names of the gateway's own proxies.
@@ -48,8 +49,8 @@ func Render(c *Config) ([]host.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []host.File{{Place: host.ProxyConfig, Content: main.content, Redact: withoutSecret}, {Place: host.ProxyMaintenancePage, Content: maintenancePage},
-		{Place: host.ProxyBlockedPage, Content: blockedPage}, {Place: host.ProxyInspection, Content: spoeConfig}}
+	files := []host.File{{Place: haproxy.Config, Content: main.content, Redact: withoutSecret}, {Place: haproxy.MaintenancePage, Content: maintenancePage},
+		{Place: haproxy.BlockedPage, Content: blockedPage}, {Place: haproxy.Inspection, Content: spoeConfig}}
 	maps := m.files()
 	for _, place := range mapPlaces {
 		content, err := renderMap(place, maps[place])
@@ -67,11 +68,11 @@ func Render(c *Config) ([]host.File, error) {
 		return nil, err
 	}
 	files = append(files,
-		host.File{Place: host.ProxyCertificateList, Content: list},
-		host.File{Place: host.ProxyManagementList, Content: management},
-		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Redact: host.Redacted})
+		host.File{Place: haproxy.CertificateList, Content: list},
+		host.File{Place: haproxy.ManagementList, Content: management},
+		host.File{Place: haproxy.DefaultCertificate, Content: c.Default, Redact: host.Redacted})
 	for _, x := range append(slices.Clone(m.certificates), slices.DeleteFunc(slices.Clone(m.management), func(x served) bool { return !x.Management })...) {
-		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Redact: host.Redacted})
+		files = append(files, host.File{Place: haproxy.Certificate(x.ID), Content: x.PEM, Redact: host.Redacted})
 	}
 	return files, nil
 }
@@ -83,11 +84,11 @@ func withoutSecret(content []byte) []byte {
 	return clusterSecret.ReplaceAll(content, []byte("$1 <redacted>"))
 }
 
-var mapPlaces = []host.Place{host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches}
+var mapPlaces = []host.Place{haproxy.Hosts, haproxy.Wildcards, haproxy.Routes, haproxy.Headers, haproxy.Switches}
 
 // separator returns the separator of the fields in a map's values.
 func separator(place host.Place) string {
-	if place == host.ProxyHeaders {
+	if place == haproxy.Headers {
 		return headerSeparator
 	}
 	return fieldSeparator
@@ -95,7 +96,7 @@ func separator(place host.Place) string {
 
 func renderMap(place host.Place, m entries) ([]byte, error) {
 	grammar := conf.Map{Separator: fieldSeparator}
-	if place == host.ProxyHeaders {
+	if place == haproxy.Headers {
 		grammar.Separator = headerSeparator
 	}
 	w := conf.New(grammar)

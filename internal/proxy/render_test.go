@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -20,13 +21,13 @@ import (
 )
 
 // haproxy has the real daemon check the files.
-func haproxy(t testing.TB, files []host.File) error {
+func askHAProxy(t testing.TB, files []host.File) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = machine.Run(t.Context(), host.HAProxyCheck, host.Input{Staged: files})
+	_, err = machine.Run(t.Context(), haproxy.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -57,7 +58,7 @@ func TestRender(t *testing.T) {
 					files[i].Content = certificate
 				}
 			}
-			if err := haproxy(t, files); err != nil {
+			if err := askHAProxy(t, files); err != nil {
 				t.Errorf("haproxy refuses it: %v", err)
 			}
 		},
@@ -65,7 +66,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestCheckerRefuses(t *testing.T) {
-	if err := haproxy(t, []host.File{{Place: host.ProxyConfig, Content: []byte("global\n  surprise\n")}}); err == nil {
+	if err := askHAProxy(t, []host.File{{Place: haproxy.Config, Content: []byte("global\n  surprise\n")}}); err == nil {
 		t.Fatal("haproxy takes anything")
 	}
 }
@@ -183,7 +184,7 @@ func pairs(separator string) func(file []byte) [][]string {
 }
 
 func TestHostileServerName(t *testing.T) {
-	hostile(t, host.ProxyConfig, "web-1", words, func(c *proxy.Config, text string) (string, error) {
+	hostile(t, haproxy.Config, "web-1", words, func(c *proxy.Config, text string) (string, error) {
 		if err := decode(&c.Servers[0], "name", text); err != nil {
 			return "", err
 		}
@@ -192,14 +193,14 @@ func TestHostileServerName(t *testing.T) {
 }
 
 func TestHostileHealthPath(t *testing.T) {
-	hostile(t, host.ProxyConfig, "/health", words, func(c *proxy.Config, text string) (string, error) {
+	hostile(t, haproxy.Config, "/health", words, func(c *proxy.Config, text string) (string, error) {
 		err := decode(&c.Backends[0], "health_check_path", text)
 		return c.Backends[0].HealthCheckPath.String(), err
 	})
 }
 
 func TestHostileHealthHost(t *testing.T) {
-	hostile(t, host.ProxyConfig, "app.internal.example.net", words, func(c *proxy.Config, text string) (string, error) {
+	hostile(t, haproxy.Config, "app.internal.example.net", words, func(c *proxy.Config, text string) (string, error) {
 		c.Backends[0].HealthCheckHost = c.Servers[0].Address
 		err := decode(&c.Backends[0], "health_check_host", text)
 		if c.Backends[0].HealthCheckHost.IsZero() {
@@ -210,21 +211,21 @@ func TestHostileHealthHost(t *testing.T) {
 }
 
 func TestHostileHeaderName(t *testing.T) {
-	hostile(t, host.ProxyConfig, "X-Test", words, func(c *proxy.Config, text string) (string, error) {
+	hostile(t, haproxy.Config, "X-Test", words, func(c *proxy.Config, text string) (string, error) {
 		err := decode(&c.Headers[0], "name", text)
 		return c.Headers[0].Name.String(), err
 	})
 }
 
 func TestHostileHeaderValue(t *testing.T) {
-	hostile(t, host.ProxyHeaders, "a-value", pairs("\x1f"), func(c *proxy.Config, text string) (string, error) {
+	hostile(t, haproxy.Headers, "a-value", pairs("\x1f"), func(c *proxy.Config, text string) (string, error) {
 		err := decode(&c.Headers[0], "value", text)
 		return c.Headers[0].Value.String(), err
 	})
 }
 
 func TestHostilePathPrefix(t *testing.T) {
-	hostile(t, host.ProxyRoutes, "/prefix", func(file []byte) [][]string {
+	hostile(t, haproxy.Routes, "/prefix", func(file []byte) [][]string {
 		list := pairs("|")(file)
 		for i := range list {
 			list[i][0] = strings.TrimPrefix(list[i][0], c0Domain)
@@ -239,7 +240,7 @@ func TestHostilePathPrefix(t *testing.T) {
 const c0Domain = "00000000-0000-7000-8000-000000000101"
 
 func TestHostileDomainName(t *testing.T) {
-	hostile(t, host.ProxyHosts, "shop.example.net", pairs("|"), func(c *proxy.Config, text string) (string, error) {
+	hostile(t, haproxy.Hosts, "shop.example.net", pairs("|"), func(c *proxy.Config, text string) (string, error) {
 		text = strings.TrimPrefix(text, "*.") // those go to the map of wildcards
 		c.FQDN = value.DomainName{}           // or its position in the sorted map would vary
 		err := decode(&c.Domains[0], "name", text)

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
 // HAProxy's names for its files.
@@ -29,17 +30,17 @@ const (
 )
 
 var mapNames = map[host.Place]string{
-	host.ProxyHosts: "maps/hosts.map", host.ProxyWildcards: "maps/wildcards.map", host.ProxyRoutes: "maps/routes.map",
-	host.ProxyHeaders: "maps/headers.map", host.ProxySwitches: "maps/switches.map",
+	haproxy.Hosts: "maps/hosts.map", haproxy.Wildcards: "maps/wildcards.map", haproxy.Routes: "maps/routes.map",
+	haproxy.Headers: "maps/headers.map", haproxy.Switches: "maps/switches.map",
 }
 
 func mapName(place host.Place) string { return mapNames[place] }
 
-func ask(words ...string) host.ProxyQuestion { return host.ProxyQuestion{Words: words} }
+func ask(words ...string) haproxy.Question { return haproxy.Question{Words: words} }
 
 // command is a runtime command with its expected answer.
 type command struct {
-	host.ProxyQuestion
+	haproxy.Question
 	// done is a part of the answer; empty if HAProxy answers nothing.
 	done string
 	// until, if set, judges the answer instead: the question is repeated until the answer is right.
@@ -47,7 +48,7 @@ type command struct {
 }
 
 func newCommand(done string, words ...string) command {
-	return command{ProxyQuestion: ask(words...), done: done}
+	return command{Question: ask(words...), done: done}
 }
 
 const (
@@ -86,7 +87,7 @@ func (r *Room) tellOne(ctx context.Context, c command) error {
 	within, cancel := context.WithTimeout(ctx, moveWithin)
 	defer cancel()
 	for {
-		answers, err := r.Host.ProxyAsk(ctx, c.ProxyQuestion)
+		answers, err := r.Host.ProxyAsk(ctx, c.Question)
 		switch {
 		case err != nil:
 			return err
@@ -155,7 +156,7 @@ func sameServed(a, b []served) bool {
 }
 
 // mapOrder lists the maps; those that other maps refer to come first.
-var mapOrder = []host.Place{host.ProxyHeaders, host.ProxyRoutes, host.ProxyHosts, host.ProxyWildcards, host.ProxySwitches}
+var mapOrder = []host.Place{haproxy.Headers, haproxy.Routes, haproxy.Hosts, haproxy.Wildcards, haproxy.Switches}
 
 // mapCommands returns the commands between two sets of maps. What an entry refers to is added before it, and removed after it.
 func mapCommands(was, now map[host.Place]entries) (list []command) {
@@ -200,7 +201,7 @@ func certificateCommands(was, now []served) (before, after []command, ok bool) {
 		case !there:
 			before = append(before, newCommand("New empty certificate store", "new", "ssl", "cert", certificateFile(x.Certificate).String()))
 			before = append(before, replaceCertificate(x.Certificate)...)
-			before = append(before, command{ProxyQuestion: host.ProxyQuestion{Words: []string{"add", "ssl", "crt-list", certificateList},
+			before = append(before, command{Question: haproxy.Question{Words: []string{"add", "ssl", "crt-list", certificateList},
 				Payload: certificateFile(x.Certificate).String() + " " + x.nameList()}, done: "Success!"})
 		case old.nameList() != x.nameList():
 			return nil, nil, false // in between, neither would be served
@@ -219,7 +220,7 @@ func certificateCommands(was, now []served) (before, after []command, ok bool) {
 func replaceCertificate(x Certificate) []command {
 	file := certificateFile(x).String()
 	return []command{
-		{ProxyQuestion: host.ProxyQuestion{Words: []string{"set", "ssl", "cert", file}, Payload: pemPayload(x.PEM)}, done: "Transaction"},
+		{Question: haproxy.Question{Words: []string{"set", "ssl", "cert", file}, Payload: pemPayload(x.PEM)}, done: "Transaction"},
 		newCommand("Success!", "commit", "ssl", "cert", file),
 	}
 }
@@ -349,7 +350,7 @@ const (
 // 2.9 on) answers before it has moved the server, and a connection in use at that moment is reused for later requests.
 func (p *pool) moved(s *Server) command {
 	key := serverKey(p.ID, s)
-	return command{ProxyQuestion: ask("show", "servers", "conn", backendName(p.ID).String()), until: func(answer string) bool {
+	return command{Question: ask("show", "servers", "conn", backendName(p.ID).String()), until: func(answer string) bool {
 		for line := range strings.Lines(answer) {
 			if f := strings.Fields(line); len(f) >= connColumns && f[connServer] == key {
 				return s.at(f[connAddress], f[connPort]) == nil && f[connUsed] == "0" && f[connIdle] == "0"

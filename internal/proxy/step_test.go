@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -36,12 +37,12 @@ func running(t *testing.T, answer func(q string) string) (*Room, *kittest.Bench)
 		Management:        func() string { return "service" },
 	})
 	r.Mount()
-	b.Machine.AnswerProxy(func(q host.ProxyQuestion) (string, error) {
+	b.Machine.AnswerProxy(func(q haproxy.Question) (string, error) {
 		words := strings.Join(q.Words, " ")
 		if words != "show info" {
 			return answer(words), nil
 		}
-		config, err := b.Machine.Read(host.ProxyConfig)
+		config, err := b.Machine.Read(haproxy.Config)
 		_, mark, _ := strings.Cut(string(config), "\n  description ")
 		return "description: " + strings.TrimSpace(mark), err
 	})
@@ -62,7 +63,7 @@ func TestStepHoldsForItsShapeAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, b := running(t, func(string) string { return "" })
-			b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
+			b.Machine.SetUnit(host.UnitState{Unit: haproxy.Unit, Installed: true, Active: "active"})
 			process, err := b.Machine.ProxyProcess(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +94,7 @@ func TestStepHoldsForItsShapeAlone(t *testing.T) {
 // A step only counts if the verified worker has taken it and still serves.
 func TestStepHoldsForItsWorkerAlone(t *testing.T) {
 	r, b := running(t, func(string) string { return "" })
-	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
+	b.Machine.SetUnit(host.UnitState{Unit: haproxy.Unit, Installed: true, Active: "active"})
 	process, err := b.Machine.ProxyProcess(t.Context())
 	if err != nil {
 		t.Fatal(err)

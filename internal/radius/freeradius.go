@@ -10,13 +10,14 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 )
 
-const unit = host.FreeRADIUS
+const unit = freeradius.Unit
 
 // check asks FreeRADIUS whether it accepts the staged files.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.FreeRADIUSCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, freeradius.Check, host.Input{Staged: files})
 	if exit, ok := errors.AsType[*host.ExitError](err); ok {
 		return &host.ExitError{Command: exit.Command, Output: host.Output{Stdout: discreet(exit.Output.Stdout), ExitCode: exit.Output.ExitCode}}
 	}
@@ -66,7 +67,7 @@ var failedBinding = regexp.MustCompile(`Error: Failed binding to (?:auth|acct) a
 
 // notListening returns why FreeRADIUS could not listen at its last start: only its log says so.
 func (r *Room) notListening() string {
-	log, err := r.Host.ReadLog(host.RadiusServer, 4<<10)
+	log, err := r.Host.ReadLog(freeradius.ServerLog, 4<<10)
 	if err != nil {
 		return ""
 	}
@@ -96,7 +97,7 @@ func (r *Room) runs(ctx context.Context, c Config, files []host.File) error {
 		return fmt.Errorf("freeradius is %s: %s", state.Active, state.Detail)
 	}
 	name, password := probe(files)
-	answer, err := r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: name, Password: password})
+	answer, err := r.Host.RadiusLogin(ctx, freeradius.Login{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: name, Password: password})
 	switch {
 	case err != nil:
 		return fmt.Errorf("freeradius does not answer: %w", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 )
 
 const (
@@ -35,7 +36,7 @@ func (r *Room) Run(ctx context.Context) {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()
 	for {
-		for _, l := range []host.Log{host.RadiusLogins, host.RadiusServer} {
+		for _, l := range []host.Log{freeradius.Logins, freeradius.ServerLog} {
 			if err := r.Host.TrimLog(l); err != nil {
 				r.Log.Warn("a log cannot be trimmed", "err", err)
 			}
@@ -50,11 +51,11 @@ func (r *Room) Run(ctx context.Context) {
 
 // authentications returns the last login attempts, newest first.
 func (r *Room) authentications() ([]Authentication, error) {
-	logins, err := r.Host.ReadLog(host.RadiusLogins, logRead)
+	logins, err := r.Host.ReadLog(freeradius.Logins, logRead)
 	if err != nil {
 		return nil, err
 	}
-	server, err := r.Host.ReadLog(host.RadiusServer, logRead)
+	server, err := r.Host.ReadLog(freeradius.ServerLog, logRead)
 	if err != nil {
 		return nil, err
 	}

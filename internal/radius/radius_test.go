@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
@@ -61,29 +62,29 @@ func file(t *testing.T, b *kittest.Bench, p host.Place) string {
 
 func TestClientLife(t *testing.T) {
 	b, _ := enabled(t)
-	restarts := b.Machine.Restarts(host.FreeRADIUS)
+	restarts := b.Machine.Restarts(freeradius.Unit)
 	made := b.Do(t, "admin", http.MethodPost, "/radius/clients", `{"name":"switch-1","address":"10.10.0.7/24","secret":"first"}`).Want(t, 201)
 	var c radius.Client
 	made.Into(t, &c)
 	if c.Address.String() != "10.10.0.0/24" || !c.SecretConfigured || made.Header.Get("Gateway-Apply") != "radius=live" {
 		t.Fatalf("%v %s", made.Header, made.Body)
 	}
-	if !strings.Contains(file(t, b, host.RadiusClients), "  shortname = 'switch-1'\n  require_message_authenticator = yes\n  secret = 'first'\n") {
-		t.Fatalf("not in the file:\n%s", file(t, b, host.RadiusClients))
+	if !strings.Contains(file(t, b, freeradius.Clients), "  shortname = 'switch-1'\n  require_message_authenticator = yes\n  secret = 'first'\n") {
+		t.Fatalf("not in the file:\n%s", file(t, b, freeradius.Clients))
 	}
-	if got := b.Machine.Restarts(host.FreeRADIUS) - restarts; got != 1 {
+	if got := b.Machine.Restarts(freeradius.Unit) - restarts; got != 1 {
 		t.Fatalf("%d restarts", got)
 	}
 	path := "/radius/clients/" + c.ID.String()
 	// A new address, and the mask in place of the secret, keep the secret.
 	for _, body := range []string{`{"address":"2001:db8::/64"}`, `{"secret":"***SET***"}`, `{"name":"switch-1"}`} {
 		b.Do(t, "admin", http.MethodPut, path, body).Want(t, 200)
-		if !strings.Contains(file(t, b, host.RadiusClients), "  ipv6addr = '2001:db8::/64'\n  shortname = 'switch-1'\n  require_message_authenticator = yes\n  secret = 'first'\n") {
-			t.Fatalf("after %s:\n%s", body, file(t, b, host.RadiusClients))
+		if !strings.Contains(file(t, b, freeradius.Clients), "  ipv6addr = '2001:db8::/64'\n  shortname = 'switch-1'\n  require_message_authenticator = yes\n  secret = 'first'\n") {
+			t.Fatalf("after %s:\n%s", body, file(t, b, freeradius.Clients))
 		}
 	}
 	b.Do(t, "admin", http.MethodPut, path, `{"secret":"second"}`).Want(t, 200)
-	if got := file(t, b, host.RadiusClients); !strings.Contains(got, "'second'") || strings.Contains(got, "'first'") {
+	if got := file(t, b, freeradius.Clients); !strings.Contains(got, "'second'") || strings.Contains(got, "'first'") {
 		t.Fatalf("the secret is not another:\n%s", got)
 	}
 	// A duplicate name or network is a conflict; a network within another is not.
@@ -95,7 +96,7 @@ func TestClientLife(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/radius/clients", `{"name":"other","address":"2001:db8::1","secret":"x"}`).Want(t, 201)
 	b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
-	if strings.Contains(file(t, b, host.RadiusClients), "switch-1") {
+	if strings.Contains(file(t, b, freeradius.Clients), "switch-1") {
 		t.Fatal("still in the file")
 	}
 	for action, times := range map[string]int{"radius.client.create": 2, "radius.client.update": 4, "radius.client.delete": 1} {
@@ -119,19 +120,19 @@ func TestUserLife(t *testing.T) {
 		t.Fatalf("%s was made, and %s is read", made.Data, a.Data)
 	}
 	const entry = "\nada@example.net Cleartext-Password := 'first'\n\t Framed-IP-Address := '10.20.0.5' ,\n\t Session-Timeout := 3600 ,\n\t Tunnel-Type := VLAN ,\n\t Tunnel-Medium-Type := IEEE-802 ,\n\t Tunnel-Private-Group-Id := 12\n"
-	if !strings.Contains(file(t, b, host.RadiusUsers), entry) {
-		t.Fatalf("not in the file:\n%s", file(t, b, host.RadiusUsers))
+	if !strings.Contains(file(t, b, freeradius.Users), entry) {
+		t.Fatalf("not in the file:\n%s", file(t, b, freeradius.Users))
 	}
 	// Sending back what was read changes nothing.
-	restarts := b.Machine.Restarts(host.FreeRADIUS)
+	restarts := b.Machine.Restarts(freeradius.Unit)
 	b.Do(t, "admin", http.MethodPut, path, string(made.Data)).Want(t, 200)
-	if b.Machine.Restarts(host.FreeRADIUS) != restarts {
+	if b.Machine.Restarts(freeradius.Unit) != restarts {
 		t.Fatal("a change that alters no byte restarts the server")
 	}
 	// The attributes are replaced as a whole.
 	a := b.Do(t, "admin", http.MethodPut, path, `{"reply_attributes":{"Session-Timeout":60}}`).Want(t, 200)
-	if !strings.Contains(string(a.Data), `"reply_attributes":{"Session-Timeout":60}`) || !strings.Contains(file(t, b, host.RadiusUsers), "\nada@example.net Cleartext-Password := 'first'\n\t Session-Timeout := 60\n+") {
-		t.Fatalf("%s\n%s", a.Data, file(t, b, host.RadiusUsers))
+	if !strings.Contains(string(a.Data), `"reply_attributes":{"Session-Timeout":60}`) || !strings.Contains(file(t, b, freeradius.Users), "\nada@example.net Cleartext-Password := 'first'\n\t Session-Timeout := 60\n+") {
+		t.Fatalf("%s\n%s", a.Data, file(t, b, freeradius.Users))
 	}
 	for _, none := range []string{`{}`, `null`} {
 		if a := b.Do(t, "admin", http.MethodPut, path, `{"reply_attributes":`+none+`}`).Want(t, 200); !strings.Contains(string(a.Data), `"reply_attributes":null`) {
@@ -139,18 +140,18 @@ func TestUserLife(t *testing.T) {
 		}
 	}
 	b.Do(t, "admin", http.MethodPut, path, `{"active":false,"password":"***SET***"}`).Want(t, 200)
-	if got := file(t, b, host.RadiusUsers); !strings.Contains(got, "\nada@example.net Auth-Type := Reject\n") || strings.Contains(got, "'first'") {
+	if got := file(t, b, freeradius.Users); !strings.Contains(got, "\nada@example.net Auth-Type := Reject\n") || strings.Contains(got, "'first'") {
 		t.Fatalf("he may log in:\n%s", got)
 	}
 	b.Do(t, "admin", http.MethodPut, path, `{"active":true}`).Want(t, 200)
-	if !strings.Contains(file(t, b, host.RadiusUsers), "'first'") {
+	if !strings.Contains(file(t, b, freeradius.Users), "'first'") {
 		t.Fatal("the password is lost")
 	}
 	// Case matters in names.
 	b.Do(t, "admin", http.MethodPost, "/radius/users", `{"name":"Ada@example.net","password":"x"}`).Want(t, 201)
 	b.Do(t, "admin", http.MethodPost, "/radius/users", `{"name":"ada@example.net","password":"x"}`).Want(t, 409)
 	b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
-	if strings.Contains(file(t, b, host.RadiusUsers), "ada@") {
+	if strings.Contains(file(t, b, freeradius.Users), "ada@") {
 		t.Fatal("still in the file")
 	}
 	for action, times := range map[string]int{"radius.user.create": 2, "radius.user.update": 6, "radius.user.delete": 1} {
@@ -203,7 +204,7 @@ func TestRA01(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	b, room := bench(t)
-	if s, _ := b.Machine.State(t.Context(), host.FreeRADIUS); s.Active != "inactive" || b.Machine.Enabled(host.FreeRADIUS) {
+	if s, _ := b.Machine.State(t.Context(), freeradius.Unit); s.Active != "inactive" || b.Machine.Enabled(freeradius.Unit) {
 		t.Fatalf("it runs though it is not enabled: %+v", s)
 	}
 	if openings, err := room.Openings(t.Context(), b.DB); err != nil || len(openings) != 0 {
@@ -211,8 +212,8 @@ func TestSettings(t *testing.T) {
 	}
 	got := b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"enabled":true,"auth_port":11812,"acct_port":11813,"listen_addresses":["10.10.0.1","127.0.0.1","2001:DB8::1"]}`).Want(t, 200)
 	for _, lines := range []string{"type = auth\n    ipv4addr = '10.10.0.1'\n    port = 11812\n", "type = acct\n    ipv6addr = '2001:db8::1'\n    port = 11813\n", "type = auth\n    ipv4addr = '127.255.255.254'\n    port = 11812\n"} {
-		if !strings.Contains(file(t, b, host.RadiusConfig), lines) {
-			t.Errorf("no %q in\n%s", lines, file(t, b, host.RadiusConfig))
+		if !strings.Contains(file(t, b, freeradius.Config), lines) {
+			t.Errorf("no %q in\n%s", lines, file(t, b, freeradius.Config))
 		}
 	}
 	openings, err := room.Openings(t.Context(), b.DB)
@@ -220,7 +221,7 @@ func TestSettings(t *testing.T) {
 		t.Fatalf("openings: %+v, %v", openings, err)
 	}
 	b.Do(t, "admin", http.MethodPut, "/radius/settings", string(got.Data)).Want(t, 200)
-	if s, _ := b.Machine.State(t.Context(), host.FreeRADIUS); s.Active != "active" || !b.Machine.Enabled(host.FreeRADIUS) {
+	if s, _ := b.Machine.State(t.Context(), freeradius.Unit); s.Active != "active" || !b.Machine.Enabled(freeradius.Unit) {
 		t.Fatalf("it does not run though it is enabled: %+v", s)
 	}
 	for body, field := range map[string]string{
@@ -239,7 +240,7 @@ func TestSettings(t *testing.T) {
 		b.Do(t, "admin", http.MethodPut, "/radius/settings", body).WantField(t, field)
 	}
 	b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"enabled":false}`).Want(t, 200)
-	if s, _ := b.Machine.State(t.Context(), host.FreeRADIUS); s.Active != "inactive" || b.Machine.Enabled(host.FreeRADIUS) {
+	if s, _ := b.Machine.State(t.Context(), freeradius.Unit); s.Active != "inactive" || b.Machine.Enabled(freeradius.Unit) {
 		t.Fatalf("it still runs: %+v", s)
 	}
 }
@@ -249,17 +250,17 @@ func TestVerify(t *testing.T) {
 	b, _ := enabled(t)
 	probes := b.Machine.RadiusLogins()
 	last := probes[len(probes)-1]
-	if !strings.Contains(file(t, b, host.RadiusUsers), "\n"+last.User+" Cleartext-Password := "+last.Password+"\n") ||
-		!strings.Contains(file(t, b, host.RadiusClients), "'"+last.Secret+"'") || last.Port != 1812 {
-		t.Fatalf("%+v in\n%s", last, file(t, b, host.RadiusUsers))
+	if !strings.Contains(file(t, b, freeradius.Users), "\n"+last.User+" Cleartext-Password := "+last.Password+"\n") ||
+		!strings.Contains(file(t, b, freeradius.Clients), "'"+last.Secret+"'") || last.Port != 1812 {
+		t.Fatalf("%+v in\n%s", last, file(t, b, freeradius.Users))
 	}
 	was := last.User
 	b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"acct_port":1814}`).Want(t, 200)
 	if probes = b.Machine.RadiusLogins(); probes[len(probes)-1].User == was {
 		t.Fatal("other files have the same probe")
 	}
-	b.Machine.AnswerRadius(func(l host.RadiusLogin) (host.RadiusAnswer, error) {
-		return host.RadiusAnswer{Accepted: l.User == was}, nil
+	b.Machine.AnswerRadius(func(l freeradius.Login) (freeradius.Answer, error) {
+		return freeradius.Answer{Accepted: l.User == was}, nil
 	})
 	a := b.Do(t, "admin", http.MethodPost, "/radius/users", `{"name":"ada","password":"x"}`).Want(t, 201)
 	if got := a.Header.Get("Gateway-Apply"); got != "radius=degraded" {
@@ -270,8 +271,8 @@ func TestVerify(t *testing.T) {
 // Only the server's log says why it could not listen.
 func TestServerThatCannotListen(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Refuse(host.FreeRADIUS, errors.New("ended with status 1"))
-	b.Machine.SetLog(host.RadiusServer, `Sun Nov 15 12:34:05 2026 : Error: Failed binding to auth address 10.0.0.1 port 1812 bound to server gateway: Address already in use
+	b.Machine.Refuse(freeradius.Unit, errors.New("ended with status 1"))
+	b.Machine.SetLog(freeradius.ServerLog, `Sun Nov 15 12:34:05 2026 : Error: Failed binding to auth address 10.0.0.1 port 1812 bound to server gateway: Address already in use
 Sun Nov 15 12:34:06 2026 : Info: Loaded virtual server gateway
 Sun Nov 15 12:34:06 2026 : Error: Failed binding to auth address 192.0.2.77 port 1812 bound to server gateway: Cannot assign requested address
 Sun Nov 15 12:34:06 2026 : Error: /etc/freeradius/gateway/radiusd.conf[60]: Error binding to port for 192.0.2.77 port 1812
@@ -313,18 +314,18 @@ func TestOtherMasterKey(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if got := file(t, b, host.RadiusClients); !strings.Contains(got, "'good'") || strings.Contains(got, "'bad'") {
+	if got := file(t, b, freeradius.Clients); !strings.Contains(got, "'good'") || strings.Contains(got, "'bad'") {
 		t.Fatalf("%s", got)
 	}
 	// It is checked repeatedly, without disturbing the others.
-	restarts := b.Machine.Restarts(host.FreeRADIUS)
-	if b.Engine.ApplyAll(t.Context()); b.Machine.Restarts(host.FreeRADIUS) != restarts {
+	restarts := b.Machine.Restarts(freeradius.Unit)
+	if b.Engine.ApplyAll(t.Context()); b.Machine.Restarts(freeradius.Unit) != restarts {
 		t.Fatal("a server that has read its files is restarted")
 	}
 	var list []radius.Client
 	b.Get(t, "/radius/clients").Want(t, 200).Into(t, &list)
 	b.Do(t, "admin", http.MethodPut, "/radius/clients/"+list[0].ID.String(), `{"secret":"again"}`).Want(t, 200)
-	if !strings.Contains(file(t, b, host.RadiusClients), "'bad'") {
+	if !strings.Contains(file(t, b, freeradius.Clients), "'bad'") {
 		t.Fatal("it was entered again and is not there")
 	}
 }
@@ -332,7 +333,7 @@ func TestOtherMasterKey(t *testing.T) {
 // The checker's output about a file with secrets is not exposed.
 func TestRefusalTellsNoSecret(t *testing.T) {
 	b, _ := enabled(t)
-	b.Machine.Script(host.FreeRADIUSCheck, func(context.Context, host.Input) (host.Output, error) {
+	b.Machine.Script(freeradius.Check, func(context.Context, host.Input) (host.Output, error) {
 		return host.Output{ExitCode: 1, Stdout: "Sun Nov 15 11:49:03 2026 : Info: Starting - reading configuration files ...\n" +
 			"Sun Nov 15 11:49:03 2026 : Error: /etc/freeradius/gateway/gateway-users[3]: Parse error (check) for entry ada: canary\n" +
 			"Sun Nov 15 11:49:03 2026 : Error: /etc/freeradius/gateway/radiusd.conf[70]: Failed to find \"reject\" as a module or policy.\n" +
@@ -350,9 +351,9 @@ func TestRealRefusalTellsNoSecret(t *testing.T) {
 	for _, broken := range []string{"client x {\n secret = 'canary\n", "client x {\n ipaddr = 'canary'\n secret = 'canary'\n}\n", "canary canary canary\n", "client canary {\n secret = canary canary\n}\n"} {
 		for place := 1; place <= 2; place++ {
 			b, _ := enabled(t)
-			b.Machine.Script(host.FreeRADIUSCheck, func(ctx context.Context, in host.Input) (host.Output, error) {
+			b.Machine.Script(freeradius.Check, func(ctx context.Context, in host.Input) (host.Output, error) {
 				in.Staged[place].Content = []byte(broken)
-				return real.Run(ctx, host.FreeRADIUSCheck, in)
+				return real.Run(ctx, freeradius.Check, in)
 			})
 			a := b.Do(t, "admin", http.MethodPost, "/radius/users", `{"name":"ada","password":"x"}`)
 			if a.Status != 400 || strings.Contains(string(a.Body), "canary") || !strings.Contains(a.Error.Message, "freeradius") {
@@ -381,8 +382,8 @@ func TestPreviewTellsNoSecret(t *testing.T) {
 
 func TestNotInstalled(t *testing.T) {
 	b, _ := bench(t)
-	b.Machine.Uninstall(host.FreeRADIUS)
-	b.Machine.Missing(host.FreeRADIUSCheck)
+	b.Machine.Uninstall(freeradius.Unit)
+	b.Machine.Missing(freeradius.Check)
 	a := b.Do(t, "admin", http.MethodPut, "/radius/settings", `{"enabled":true}`).Want(t, 200)
 	if got := a.Header.Get("Gateway-Apply"); got != "radius=not_installed" {
 		t.Fatalf("apply: %q", got)
@@ -391,11 +392,11 @@ func TestNotInstalled(t *testing.T) {
 
 func TestTest(t *testing.T) {
 	b, _ := enabled(t)
-	b.Machine.AnswerRadius(func(l host.RadiusLogin) (host.RadiusAnswer, error) {
+	b.Machine.AnswerRadius(func(l freeradius.Login) (freeradius.Answer, error) {
 		if l.User != "ada" || l.Password != "canary" || !l.CHAP {
-			return host.RadiusAnswer{}, nil
+			return freeradius.Answer{}, nil
 		}
-		return host.RadiusAnswer{Accepted: true, Attributes: []string{"Session-Timeout = 60"}, Duration: 1500 * time.Microsecond}, nil
+		return freeradius.Answer{Accepted: true, Attributes: []string{"Session-Timeout = 60"}, Duration: 1500 * time.Microsecond}, nil
 	})
 	var tested radius.Tested
 	b.Do(t, "admin", http.MethodPost, "/radius/test", `{"name":"ada","password":"canary","method":"chap"}`).Want(t, 200).Into(t, &tested)
@@ -438,12 +439,12 @@ func TestAuthentications(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	hostile := "x\n1794743360|switch|Access-Accept||626f62|"
-	b.Machine.SetLog(host.RadiusLogins, "1794743360|switch|Access-Accept||616461|30302d31312d3232\n"+
+	b.Machine.SetLog(freeradius.Logins, "1794743360|switch|Access-Accept||616461|30302d31312d3232\n"+
 		"1794743361|switch|Access-Reject||616461|\n"+
 		fmt.Sprintf("1794743361|+gateway|Access-Reject|unknown|%x|\n", hostile)+
 		"1794743361|switch|Access-Reject|inactive|ff|\n"+
 		"1794743362|switch|Access-Reject|method|616461|\nnonsense\n1|2|3\n")
-	b.Machine.SetLog(host.RadiusServer, "Sun Nov 15 12:00:00 2026 : Info: Ready to process requests\n"+
+	b.Machine.SetLog(freeradius.ServerLog, "Sun Nov 15 12:00:00 2026 : Info: Ready to process requests\n"+
 		time.Unix(1794743363, 0).Format(time.ANSIC)+" : Info: Dropping packet without response because of error: Received packet from 10.0.0.1 with invalid Message-Authenticator!  (Shared secret is incorrect.) (from client switch)\n"+
 		time.Unix(1794743364, 0).Format(time.ANSIC)+" : Error: Ignoring request to auth address * port 1812 bound to server gateway from unknown client 10.0.0.2 port 60781 proto udp\n")
 	b.Get(t, "/radius/authentications").Want(t, 200).Into(t, &list)
@@ -459,7 +460,7 @@ func TestAuthentications(t *testing.T) {
 	if fmt.Sprint(list.Authentications) != fmt.Sprint(want) {
 		t.Fatalf("%+v", list.Authentications)
 	}
-	b.Machine.SetLog(host.RadiusLogins, strings.Repeat("1794743360|switch|Access-Accept||616461|\n", 300))
+	b.Machine.SetLog(freeradius.Logins, strings.Repeat("1794743360|switch|Access-Accept||616461|\n", 300))
 	if b.Get(t, "/radius/authentications").Want(t, 200).Into(t, &list); len(list.Authentications) != 200 {
 		t.Fatalf("%d", len(list.Authentications))
 	}
@@ -470,7 +471,7 @@ func TestLogsAreTrimmed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	room.Run(ctx)
-	if b.Machine.Trims(host.RadiusLogins) != 1 || b.Machine.Trims(host.RadiusServer) != 1 {
+	if b.Machine.Trims(freeradius.Logins) != 1 || b.Machine.Trims(freeradius.ServerLog) != 1 {
 		t.Fatal("a log cannot be trimmed")
 	}
 }
@@ -489,7 +490,7 @@ func TestRealLog(t *testing.T) {
 	s.login(t, "x\n1794743360|switch|Access-Accept||626f62|", "word", false)
 	s.login(t, "%{User-Password} \xff \\", "word", false)
 	logins := s.read(t, "gateway-logins.log")
-	b.Machine.SetLog(host.RadiusLogins, logins)
+	b.Machine.SetLog(freeradius.Logins, logins)
 	var list radius.Authentications
 	b.Get(t, "/radius/authentications").Want(t, 200).Into(t, &list)
 	var got []string

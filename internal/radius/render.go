@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -29,9 +30,9 @@ func Render(c Config) ([]host.File, error) {
 		return nil, err
 	}
 	return []host.File{
-		{Place: host.RadiusConfig, Content: main},
-		{Place: host.RadiusClients, Content: clients, Redact: redact},
-		{Place: host.RadiusUsers, Content: users, Redact: redactUsers},
+		{Place: freeradius.Config, Content: main},
+		{Place: freeradius.Clients, Content: clients, Redact: redact},
+		{Place: freeradius.Users, Content: users, Redact: redactUsers},
 	}, nil
 }
 
@@ -269,7 +270,7 @@ var probeLine = regexp.MustCompile(`(?m)^(\+[0-9a-f]{32}) .* ([0-9a-f]{32})$`)
 // probe returns the name and the password of the probe user in the files.
 func probe(files []host.File) (name, password string) {
 	for _, f := range files {
-		if m := probeLine.FindSubmatch(f.Content); f.Place == host.RadiusUsers && m != nil {
+		if m := probeLine.FindSubmatch(f.Content); f.Place == freeradius.Users && m != nil {
 			return string(m[1]), string(m[2])
 		}
 	}

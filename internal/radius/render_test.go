@@ -24,6 +24,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
@@ -41,16 +42,16 @@ func own(t testing.TB) *machine.Machine {
 	return m
 }
 
-// freeradius has the real daemon check the files.
-func freeradius(t testing.TB, files []host.File) error {
+// askFreeRADIUS has the real daemon check the files.
+func askFreeRADIUS(t testing.TB, files []host.File) error {
 	t.Helper()
-	_, err := own(t).Run(t.Context(), host.FreeRADIUSCheck, host.Input{Staged: files})
+	_, err := own(t).Run(t.Context(), freeradius.Check, host.Input{Staged: files})
 	return err
 }
 
 func accept(t testing.TB, files []host.File) {
 	t.Helper()
-	if err := freeradius(t, files); err != nil {
+	if err := askFreeRADIUS(t, files); err != nil {
 		t.Errorf("freeradius refuses it: %v", err)
 	}
 }
@@ -62,7 +63,7 @@ func TestRender(t *testing.T) {
 func TestCheckerRefuses(t *testing.T) {
 	files := rendered(t, config())
 	files[0].Content = bytes.Replace(files[0].Content, []byte("type = auth"), []byte("type = nonsense"), 1)
-	if freeradius(t, files) == nil {
+	if askFreeRADIUS(t, files) == nil {
 		t.Fatal("freeradius takes anything")
 	}
 }
@@ -102,7 +103,7 @@ func TestRedaction(t *testing.T) {
 		if regexp.MustCompile(`[0-9a-f]{16}`).MatchString(redacted) {
 			t.Errorf("%s shows the probe:\n%s", f.Place, redacted)
 		}
-		if f.Place == host.RadiusUsers && !strings.Contains(redacted, "\nswitch Cleartext-Password := <redacted>\n") {
+		if f.Place == freeradius.Users && !strings.Contains(redacted, "\nswitch Cleartext-Password := <redacted>\n") {
 			t.Errorf("%s tells too little:\n%s", f.Place, redacted)
 		}
 	}
@@ -169,8 +170,8 @@ func TestHostileClients(t *testing.T) {
 		return c
 	}
 	oracle := conftest.Oracle[radius.ConfigClient]{
-		Place: host.RadiusClients,
-		Parse: words(false), Render: func(x radius.ConfigClient) ([]byte, error) { return place(with(x), host.RadiusClients) },
+		Place: freeradius.Clients,
+		Parse: words(false), Render: func(x radius.ConfigClient) ([]byte, error) { return place(with(x), freeradius.Clients) },
 		Daemon: func(t testing.TB, file []byte) {
 			files := rendered(t, with(benign))
 			files[1].Content = file
@@ -229,8 +230,8 @@ func TestHostileUsers(t *testing.T) {
 		return c
 	}
 	oracle := conftest.Oracle[radius.ConfigUser]{
-		Place: host.RadiusUsers,
-		Parse: words(true), Render: func(x radius.ConfigUser) ([]byte, error) { return place(with(x), host.RadiusUsers) },
+		Place: freeradius.Users,
+		Parse: words(true), Render: func(x radius.ConfigUser) ([]byte, error) { return place(with(x), freeradius.Users) },
 		Daemon: func(t testing.TB, file []byte) {
 			files := rendered(t, with(benign))
 			files[2].Content = append(file, '\n')
@@ -308,9 +309,9 @@ func (s *server) start(t *testing.T) {
 	waittest.UntilNil(t, "freeradius serves", func() error { _, err := os.Stat(filepath.Join(s.dir, "freeradius.pid")); return err })
 }
 
-func (s *server) login(t *testing.T, user, password string, chap bool) host.RadiusAnswer {
+func (s *server) login(t *testing.T, user, password string, chap bool) freeradius.Answer {
 	t.Helper()
-	a, err := s.RadiusLogin(t.Context(), host.RadiusLogin{Port: s.Settings.AuthPort, Secret: s.Own.String(), User: user, Password: password, CHAP: chap})
+	a, err := s.RadiusLogin(t.Context(), freeradius.Login{Port: s.Settings.AuthPort, Secret: s.Own.String(), User: user, Password: password, CHAP: chap})
 	if err != nil {
 		t.Errorf("%q with %q: %v", user, password, err)
 	}

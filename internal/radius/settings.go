@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"edge.internal/gateway/internal/kit/check"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
@@ -32,7 +32,7 @@ func (s *Settings) Validate() error {
 			c.Add("listen_addresses", "must contain addresses of this gateway, which item %d is not. Leave the list empty for all addresses", i+1)
 		case ip.IsMulticast() || ip.IsLinkLocalUnicast():
 			c.Add("listen_addresses", "contains an address that the server cannot listen on (item %d)", i+1)
-		case ip == host.RadiusSelf:
+		case ip == freeradius.Self:
 			c.Add("listen_addresses", "contains an address that is reserved for the gateway itself (item %d)", i+1)
 		case slices.Contains(s.ListenAddresses[:i], a):
 			c.Add("listen_addresses", "contains item %d twice", i+1)
@@ -42,7 +42,7 @@ func (s *Settings) Validate() error {
 }
 
 // own is the gateway as a client of its own server.
-var own = value.Must[value.Prefix](host.RadiusSelf.String())
+var own = value.Must[value.Prefix](freeradius.Self.String())
 
 // listen is a socket of the server.
 type listen struct {
@@ -57,7 +57,7 @@ func (s *Settings) listens() []listen {
 	if len(addresses) == 0 {
 		addresses = []value.Addr{value.Must[value.Addr](netip.IPv4Unspecified().String()), value.Must[value.Addr](netip.IPv6Unspecified().String())}
 	} else {
-		addresses = append(addresses, value.Must[value.Addr](host.RadiusSelf.String()))
+		addresses = append(addresses, value.Must[value.Addr](freeradius.Self.String()))
 	}
 	var list []listen
 	for _, a := range addresses {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/check"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
@@ -84,15 +84,15 @@ func (r *Room) test(ctx context.Context, t Test) (Tested, error) {
 	return done, r.Audit.Record(ctx, "radius.test", t.Name, map[string]any{"method": method, "accepted": done.Accepted, "error": done.Error})
 }
 
-func (r *Room) login(ctx context.Context, t Test, chap bool) (host.RadiusAnswer, error) {
+func (r *Room) login(ctx context.Context, t Test, chap bool) (freeradius.Answer, error) {
 	s, err := r.settings.Load(ctx, r.DB)
 	if err != nil {
-		return host.RadiusAnswer{}, err
+		return freeradius.Answer{}, err
 	}
 	own, err := r.own()
 	if err != nil {
-		return host.RadiusAnswer{}, err
+		return freeradius.Answer{}, err
 	}
 	text, _ := t.Password.Fresh()
-	return r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: s.AuthPort, Secret: own.String(), User: t.Name, Password: text, CHAP: chap})
+	return r.Host.RadiusLogin(ctx, freeradius.Login{Port: s.AuthPort, Secret: own.String(), User: t.Name, Password: text, CHAP: chap})
 }

@@ -7,6 +7,11 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 )
@@ -48,14 +53,14 @@ var passing = map[string]string{"reloading": "active", "deactivating": "inactive
 
 // units maps the API's names to daemons.
 var units = map[string]host.Unit{
-	"reverse-proxy":        host.HAProxy,
-	"forward-proxy":        host.Squid,
-	"dns":                  host.Unbound,
-	"ntp":                  host.Chrony,
+	"reverse-proxy":        haproxy.Unit,
+	"forward-proxy":        squid.Unit,
+	"dns":                  unbound.Unit,
+	"ntp":                  chrony.Unit,
 	"scheduler":            host.Scheduler,
 	"waf":                  host.WAF,
-	"ids-agent":            host.CrowdSec,
-	"ids-firewall-bouncer": host.Bouncer,
+	"ids-agent":            crowdsec.Unit,
+	"ids-firewall-bouncer": crowdsec.Bouncer,
 }
 
 const (
@@ -80,7 +85,7 @@ func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), tag.Audited(restarted, "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
 			u := units[in.Body.Kind]
-			if u == host.HAProxy && r.service(c, u).Active == "active" {
+			if u == haproxy.Unit && r.service(c, u).Active == "active" {
 				return r.restartLater(c, in.Body.Kind)
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(c), restartWithin)

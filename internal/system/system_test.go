@@ -18,6 +18,9 @@ import (
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
@@ -57,13 +60,13 @@ func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 		},
 	}).Mount()
 	apply.Register(b.Engine, apply.Component[string]{
-		ID: apply.NTP, Unit: host.Chrony,
+		ID: apply.NTP, Unit: chrony.Unit,
 		Load: func(context.Context, db.Querier) (string, error) { return "a\n", nil },
 		Render: func(s string) ([]host.File, error) {
-			return []host.File{{Place: host.ChronyDropIn, Content: []byte(s)}}, nil
+			return []host.File{{Place: chrony.DropIn, Content: []byte(s)}}, nil
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
-		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, chrony.Unit) },
 		Verify: func(context.Context, string, []host.File) error { return nil },
 	})
 	b.Start(t)
@@ -132,8 +135,8 @@ func TestSY01Restart(t *testing.T) {
 	for _, kind := range []string{"sshd", "haproxy;id", "../x", "", "NTP", "gateway-api"} {
 		b.Do(t, "admin", http.MethodPost, "/system/service-restart", map[string]string{"kind": kind}).WantField(t, "kind")
 	}
-	b.Machine.Uninstall(host.CrowdSec)
-	b.Machine.Uninstall(host.Bouncer)
+	b.Machine.Uninstall(crowdsec.Unit)
+	b.Machine.Uninstall(crowdsec.Bouncer)
 	for service, want := range map[string][2]string{"ids-agent": {"not_installed", "not_installed"}, "ids-firewall-bouncer": {"not_installed", "not_installed"}, "waf": {"active", "inactive"}} {
 		for i, on := range []bool{true, false} {
 			a := b.Do(t, "admin", http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": on}).Want(t, 200)
@@ -147,12 +150,12 @@ func TestSY01Restart(t *testing.T) {
 
 func TestRestartThatFails(t *testing.T) {
 	b := bench(t)
-	b.Machine.Refuse(host.Chrony, errors.New("could not bind"))
+	b.Machine.Refuse(chrony.Unit, errors.New("could not bind"))
 	a := b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 200)
 	if !strings.Contains(string(a.Data), `"failed"`) || !strings.Contains(string(a.Data), "could not bind") {
 		t.Fatalf("%s", a.Data)
 	}
-	b.Machine.Uninstall(host.Chrony)
+	b.Machine.Uninstall(chrony.Unit)
 	a = b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 200)
 	if !strings.Contains(string(a.Data), `"not_installed"`) {
 		t.Fatalf("%s", a.Data)
@@ -185,7 +188,7 @@ func TestFlagAndEntryBelongTogether(t *testing.T) {
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatal(failed)
 	}
-	restarts := b.Machine.Restarts(host.Chrony)
+	restarts := b.Machine.Restarts(chrony.Unit)
 	refused = errors.New("the disk is full")
 	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
 	if b.Audited(t, "system.maintenance") != 0 {
@@ -200,7 +203,7 @@ func TestFlagAndEntryBelongTogether(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 500)
 	b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`).Want(t, 500)
-	if a := b.Get(t, "/system/maintenance").Want(t, 200); string(a.Data) != `{"enabled":false}` || b.Machine.Restarts(host.Chrony) != restarts {
+	if a := b.Get(t, "/system/maintenance").Want(t, 200); string(a.Data) != `{"enabled":false}` || b.Machine.Restarts(chrony.Unit) != restarts {
 		t.Errorf("something was done without an entry: %s", a.Data)
 	}
 }
@@ -281,7 +284,7 @@ func TestRenderConfigs(t *testing.T) {
 	if string(a.Data) != `{"ok":true,"rendered":["ntp"],"errors":{}}` || b.Audited(t, "system.render-configs") != 1 {
 		t.Fatalf("%s", a.Data)
 	}
-	b.Machine.Refuse(host.Chrony, errors.New("could not bind"))
+	b.Machine.Refuse(chrony.Unit, errors.New("could not bind"))
 	a = b.Do(t, "admin", http.MethodPost, "/system/render-configs", nil).Want(t, 200)
 	if !strings.Contains(string(a.Data), `"ok":false`) || !strings.Contains(string(a.Data), "could not bind") {
 		t.Fatalf("%s", a.Data)
@@ -294,12 +297,12 @@ func TestConfigPreview(t *testing.T) {
 	if a := b.Get(t, "/system/config-preview?generator=ntp").Want(t, 200); !strings.Contains(string(a.Data), `"content":"a\n"`) || !strings.Contains(string(a.Data), `"diff":""`) {
 		t.Fatalf("%s", a.Data)
 	}
-	installs := b.Machine.Installs(host.ChronyDropIn)
-	b.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	installs := b.Machine.Installs(chrony.DropIn)
+	b.Machine.SetFile(chrony.DropIn, "by hand\n")
 	if a := b.Get(t, "/system/config-preview?generator=ntp").Want(t, 200); !strings.Contains(string(a.Data), `-by hand\n+a\n`) {
 		t.Fatalf("%s", a.Data)
 	}
-	if b.Machine.Installs(host.ChronyDropIn) != installs {
+	if b.Machine.Installs(chrony.DropIn) != installs {
 		t.Fatal("a preview wrote something")
 	}
 	for _, generator := range []string{"", "x", "../etc/passwd"} {
@@ -362,24 +365,24 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 		return string(b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"reverse-proxy"}`).Want(t, 200).Data)
 	}
 	const done = `{"name":"reverse-proxy","active":"active","error":"","note":""}`
-	if answer := restart(); answer != done || b.Machine.Restarts(host.HAProxy) != 1 || b.Machine.ProxyReloads() != 0 {
+	if answer := restart(); answer != done || b.Machine.Restarts(haproxy.Unit) != 1 || b.Machine.ProxyReloads() != 0 {
 		t.Errorf("one that does not run: %s", answer)
 	}
 	// A running one may carry the answer, which is sent first.
-	answer, before := restart(), b.Machine.Restarts(host.HAProxy)
+	answer, before := restart(), b.Machine.Restarts(haproxy.Unit)
 	if before != 1 || !strings.Contains(answer, `"active":"activating","error":"","note":"The restart begins now`) {
 		t.Errorf("one that runs: %s after %d restarts", answer, before)
 	}
-	waittest.Until(t, "it is restarted", func() bool { return b.Machine.Restarts(host.HAProxy) == 2 && b.Machine.ProxyReloads() == 0 })
-	if err := b.Machine.Stop(t.Context(), host.HAProxy); err != nil {
+	waittest.Until(t, "it is restarted", func() bool { return b.Machine.Restarts(haproxy.Unit) == 2 && b.Machine.ProxyReloads() == 0 })
+	if err := b.Machine.Stop(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
-	b.Machine.Refuse(host.HAProxy, errors.New("no"))
+	b.Machine.Refuse(haproxy.Unit, errors.New("no"))
 	if answer := restart(); !strings.Contains(answer, `"active":"failed","error":"haproxy did not restart`) {
 		t.Errorf("one that does not start: %s", answer)
 	}
-	b.Machine.Refuse(host.HAProxy, nil)
-	b.Machine.Uninstall(host.HAProxy)
+	b.Machine.Refuse(haproxy.Unit, nil)
+	b.Machine.Uninstall(haproxy.Unit)
 	if answer := restart(); answer != `{"name":"reverse-proxy","active":"not_installed","error":"not installed","note":""}` {
 		t.Errorf("one that is not there: %s", answer)
 	}
@@ -391,7 +394,7 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 // The output of daemons is for administrators: a viewer only gets the sentence, and the audit log has no more.
 func TestWordsOfDaemonsAreForAdministrators(t *testing.T) {
 	b := bench(t)
-	b.Machine.Refuse(host.Chrony, errors.New("exit status 1: Fatal error : Could not open /etc/chrony/gateway.conf"))
+	b.Machine.Refuse(chrony.Unit, errors.New("exit status 1: Fatal error : Could not open /etc/chrony/gateway.conf"))
 	b.Do(t, "admin", http.MethodPost, "/system/render-configs", nil).Want(t, 200)
 	for role, words := range map[string]bool{"admin": true, "viewer": false} {
 		a := b.Do(t, role, http.MethodGet, "/system/components", nil).Want(t, 200)

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
@@ -382,7 +383,7 @@ func TestPreviewHasNoKeys(t *testing.T) {
 	if n := strings.Count(text, "PrivateKey = <redacted>") + strings.Count(text, "PrivateKey = \\u003credacted\\u003e"); n != 3 {
 		t.Errorf("%d private keys are redacted", n)
 	}
-	stored, err := b.Machine.Read(host.TunnelState(value.Must[value.IfName]("wg1")))
+	stored, err := b.Machine.Read(wireguard.State(value.Must[value.IfName]("wg1")))
 	if err != nil {
 		t.Fatal(err)
 	}

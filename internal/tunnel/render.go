@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -17,7 +18,7 @@ func Render(c Config) ([]host.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, host.File{Place: host.TunnelState(c.Tunnels[i].Name), Content: content})
+		files = append(files, host.File{Place: wireguard.State(c.Tunnels[i].Name), Content: content})
 	}
 	return files, nil
 }

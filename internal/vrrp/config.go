@@ -9,6 +9,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -42,10 +43,10 @@ func (c Config) able() bool { return len(c.VIPs) > 0 && len(c.Others) > 0 && !c.
 
 // What keepalived runs, as which user, and where it reports its state.
 const (
-	probe      = host.VRRPProbe
-	probeUser  = host.VRRPProbeUser
-	probeGroup = host.VRRPProbeGroup
-	states     = host.VRRPStates
+	probe      = keepalived.Probe
+	probeUser  = keepalived.ProbeUser
+	probeGroup = keepalived.ProbeGroup
+	states     = keepalived.States
 )
 
 // The priorities: a node with a problem is behind one that is drained, and that behind all others.

@@ -10,14 +10,15 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
 // check asks keepalived whether it accepts the staged file. A warning counts as a refusal, because keepalived then uses something else
 // instead.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	out, err := r.Host.Run(ctx, host.VRRPCheck, host.Input{Staged: files})
+	out, err := r.Host.Run(ctx, keepalived.Check, host.Input{Staged: files})
 	if err == nil && out.Stderr != "" {
-		err = &host.ExitError{Command: host.VRRPCheck, Output: out}
+		err = &host.ExitError{Command: keepalived.Check, Output: out}
 	}
 	return err
 }

@@ -14,9 +14,10 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived/vrrptest"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
-	"edge.internal/gateway/internal/kit/host/vrrptest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -105,14 +106,14 @@ func (p *pair) on(t *testing.T, node *vrrptest.Node) {
 	}
 	p.wait(t, "only "+node.Own+" has the address", func() bool { return node.Has(vrrptest.VIP) && !other.Has(vrrptest.VIP) })
 	if node == p.mine {
-		p.is(t, host.RouterMaster)
+		p.is(t, keepalived.Master)
 	} else {
-		p.is(t, host.RouterBackup)
+		p.is(t, keepalived.Backup)
 	}
 }
 
 // is waits until the room knows its node's state.
-func (p *pair) is(t *testing.T, state host.RouterState) {
+func (p *pair) is(t *testing.T, state keepalived.State) {
 	t.Helper()
 	waittest.UntilNil(t, fmt.Sprintf("the room knows that its node is %s", state), func() error {
 		if s := p.status(t); s.State != state {
@@ -281,7 +282,7 @@ func failures(t *testing.T) {
 	ok(t, p.other.Drain(false))
 	ok(t, p.mine.Unplug(true))
 	p.wait(t, "taken over from a node without a cable", func() bool { return p.other.Has(vrrptest.VIP) && !p.mine.Has(vrrptest.VIP) })
-	p.is(t, host.RouterFault)
+	p.is(t, keepalived.Fault)
 	ok(t, p.mine.Unplug(false))
 	p.rests(t, p.other)
 }
@@ -308,7 +309,7 @@ func deafNode(t *testing.T) {
 	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Degraded || p.mine.PID() != 0 {
 		t.Errorf("%+v", s)
 	}
-	if _, err := os.Stat(p.mine.Root + host.VRRPConfig.Path()); err != nil {
+	if _, err := os.Stat(p.mine.Root + keepalived.Config.Path()); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -25,7 +26,7 @@ func Render(c Config) ([]host.File, error) {
 		c.instance(w)
 	}
 	b, err := w.Bytes()
-	return []host.File{{Place: host.VRRPConfig, Content: b}}, err
+	return []host.File{{Place: keepalived.Config, Content: b}}, err
 }
 
 // The marks are the master's addresses on the loopback.

@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
@@ -25,14 +26,14 @@ func cable(t testing.TB, name string) {
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
 }
 
-// keepalived has the real one check a file.
-func keepalived(t testing.TB, file []byte) error {
+// askKeepalived has the real one check a file.
+func askKeepalived(t testing.TB, file []byte) error {
 	t.Helper()
 	m, err := machine.New(machine.Options{Units: units.None{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := m.Run(t.Context(), host.VRRPCheck, host.Input{Staged: []host.File{{Place: host.VRRPConfig, Content: file}}})
+	out, err := m.Run(t.Context(), keepalived.Check, host.Input{Staged: []host.File{{Place: keepalived.Config, Content: file}}})
 	if err == nil && out.Stderr != "" {
 		err = errors.New(out.Stderr)
 	}
@@ -43,7 +44,7 @@ func TestRender(t *testing.T) {
 	cable(t, "vrrp0")
 	cable(t, "vrrp1")
 	conftest.Golden[vrrp.Config]{Render: vrrp.Render, Accept: func(t testing.TB, files []host.File) {
-		if err := keepalived(t, files[0].Content); err != nil {
+		if err := askKeepalived(t, files[0].Content); err != nil {
 			t.Errorf("keepalived refuses it: %v", err)
 		}
 	}}.Check(t)
@@ -69,13 +70,13 @@ func rendered(t testing.TB, c vrrp.Config) []byte {
 func TestCheckerRefuses(t *testing.T) {
 	cable(t, "vrrp0")
 	good := rendered(t, config())
-	if err := keepalived(t, good); err != nil {
+	if err := askKeepalived(t, good); err != nil {
 		t.Fatal(err)
 	}
 	for was, now := range map[string]string{
 		"virtual_router_id 51": "virtual_router_id 256", "interface vrrp0": "interface gone0", "10.9.0.9/24": "10.9.0.9/33", "dev vrrp0": "dev gone0", "state BACKUP": "surprise",
 	} {
-		if keepalived(t, bytes.Replace(good, []byte(was), []byte(now), 1)) == nil {
+		if askKeepalived(t, bytes.Replace(good, []byte(was), []byte(now), 1)) == nil {
 			t.Errorf("keepalived takes %s", now)
 		}
 	}
@@ -118,19 +119,19 @@ func TestHostileValues(t *testing.T) {
 		return v, v.String(), err
 	}
 	t.Run("link", func(t *testing.T) {
-		conftest.Oracle[value.IfName]{Decode: decodeLink, Parse: directives, Place: host.VRRPConfig, Benign: "eth7", Render: func(v value.IfName) ([]byte, error) {
+		conftest.Oracle[value.IfName]{Decode: decodeLink, Parse: directives, Place: keepalived.Config, Benign: "eth7", Render: func(v value.IfName) ([]byte, error) {
 			return file(func(c *vrrp.Config) { c.Link = v })
 		}}.Check(t)
 	})
 	t.Run("link of an address", func(t *testing.T) {
-		conftest.Oracle[value.IfName]{Decode: decodeLink, Parse: directives, Place: host.VRRPConfig, Benign: "eth7", Render: func(v value.IfName) ([]byte, error) {
+		conftest.Oracle[value.IfName]{Decode: decodeLink, Parse: directives, Place: keepalived.Config, Benign: "eth7", Render: func(v value.IfName) ([]byte, error) {
 			return file(func(c *vrrp.Config) {
 				c.VIPs = append(c.VIPs, vrrp.VIP{Link: v, Address: netip.MustParsePrefix("192.0.2.9/24")})
 			})
 		}}.Check(t)
 	})
 	t.Run("node", func(t *testing.T) {
-		conftest.Oracle[value.Addr]{Decode: decodeAddr, Parse: directives, Place: host.VRRPConfig, Benign: "192.0.2.1", Render: func(v value.Addr) ([]byte, error) {
+		conftest.Oracle[value.Addr]{Decode: decodeAddr, Parse: directives, Place: keepalived.Config, Benign: "192.0.2.1", Render: func(v value.Addr) ([]byte, error) {
 			return file(func(c *vrrp.Config) { c.Others = []value.Addr{v} })
 		}}.Check(t)
 	})

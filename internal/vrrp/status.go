@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -20,7 +21,7 @@ import (
 type Status struct {
 	// Clustered is needed besides State because a single node has its virtual addresses without keepalived.
 	Clustered bool             `json:"clustered" doc:"Whether the virtual addresses move between nodes. Without a cluster, the gateway itself holds the addresses of its interfaces."`
-	State     host.RouterState `json:"state" enum:",master,backup,fault,stop" doc:"What this node is: master holds the virtual addresses, backup waits for them, fault cannot hold them because an interface is down. Empty while keepalived does not run."`
+	State     keepalived.State `json:"state" enum:",master,backup,fault,stop" doc:"What this node is: master holds the virtual addresses, backup waits for them, fault cannot hold them because an interface is down. Empty while keepalived does not run."`
 	Since     *time.Time       `json:"since" doc:"Since when it is that."`
 	Addresses []string         `json:"addresses" doc:"The virtual addresses that move between the nodes."`
 	Drained   bool             `json:"drained" doc:"Whether this node gives the virtual addresses to any other that can have them."`
@@ -90,14 +91,14 @@ func (r *Room) Run(ctx context.Context) {
 const followAgain = 5 * time.Second
 
 // become records keepalived's new state.
-func (r *Room) become(s host.RouterState) {
+func (r *Room) become(s keepalived.State) {
 	if r.note(s) && r.deps.Moved != nil {
 		r.deps.Moved()
 	}
 }
 
 // note stores the state, and reports whether it has changed.
-func (r *Room) note(s host.RouterState) bool {
+func (r *Room) note(s keepalived.State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.router.State == s {
@@ -119,9 +120,9 @@ func (r *Room) note(s host.RouterState) bool {
 func (r *Room) seen(master bool) {
 	switch is := r.now().State; {
 	case master:
-		r.become(host.RouterMaster)
-	case is == host.RouterMaster || is == "":
-		r.become(host.RouterBackup)
+		r.become(keepalived.Master)
+	case is == keepalived.Master || is == "":
+		r.become(keepalived.Backup)
 	}
 }
 
@@ -133,7 +134,7 @@ const (
 
 // Drained reports whether this node gives the virtual addresses away.
 func (r *Room) Drained() (bool, error) {
-	b, err := r.Host.Read(host.VRRPDrain)
+	b, err := r.Host.Read(keepalived.Drain)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
 		return false, nil
 	}
@@ -147,7 +148,7 @@ func (r *Room) Drain(ctx context.Context, drain bool) error {
 	if drain {
 		value = on
 	}
-	if err := r.Host.Install(host.VRRPDrain, []byte(value)); err != nil || !drain {
+	if err := r.Host.Install(keepalived.Drain, []byte(value)); err != nil || !drain {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, movesWithin)
@@ -155,7 +156,7 @@ func (r *Room) Drain(ctx context.Context, drain bool) error {
 	for {
 		s, err := r.Status(ctx, r.DB)
 		switch {
-		case err == nil && s.State != host.RouterMaster:
+		case err == nil && s.State != keepalived.Master:
 			return nil
 		case ctx.Err() != nil:
 			return fault.New(fault.Unavailable, "No other node has taken over the virtual addresses. This node keeps them until another one can.")

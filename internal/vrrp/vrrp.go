@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -28,7 +28,7 @@ type Room struct {
 
 // place is keepalived's state.
 type place struct {
-	State host.RouterState `json:"state"`
+	State keepalived.State `json:"state"`
 	Since time.Time        `json:"since"`
 }
 
@@ -59,7 +59,7 @@ type Address struct {
 	Priority int
 }
 
-const unit = host.Keepalived
+const unit = keepalived.Unit
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
@@ -82,7 +83,7 @@ func (h *house) put(t *testing.T, body string) *kittest.Answer {
 
 func (h *house) file(t *testing.T) string {
 	t.Helper()
-	b, err := h.Machine.Read(host.VRRPConfig)
+	b, err := h.Machine.Read(keepalived.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestBadSettings(t *testing.T) {
 
 func TestSettingsReachKeepalived(t *testing.T) {
 	h := newHouse(t, nil)
-	if h.Machine.Starts(host.Keepalived)+h.Machine.Restarts(host.Keepalived) != 0 {
+	if h.Machine.Starts(keepalived.Unit)+h.Machine.Restarts(keepalived.Unit) != 0 {
 		t.Error("keepalived runs although there is no virtual address")
 	}
 	if got := h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1","vrrp_router_id":7}`).Want(t, 200).Header.Get("Gateway-Apply"); got != "vrrp=live" {
@@ -149,15 +150,15 @@ func TestSettingsReachKeepalived(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, h.file(t))
 		}
 	}
-	if h.Machine.Restarts(host.Keepalived) != 1 || !h.Machine.Enabled(host.Keepalived) || h.Audited(t, "cluster.vip-settings.update") != 1 {
+	if h.Machine.Restarts(keepalived.Unit) != 1 || !h.Machine.Enabled(keepalived.Unit) || h.Audited(t, "cluster.vip-settings.update") != 1 {
 		t.Error("it was not started, or not audited")
 	}
 	h.put(t, `{"vip_address":"2001:db8::9"}`).Want(t, 200)
-	if !strings.Contains(h.file(t), "        2001:db8::9/64 dev eth1\n") || h.Machine.Restarts(host.Keepalived) != 1 || h.Machine.Reloads(host.Keepalived) != 1 {
-		t.Errorf("%d restarts, %d reloads\n%s", h.Machine.Restarts(host.Keepalived), h.Machine.Reloads(host.Keepalived), h.file(t))
+	if !strings.Contains(h.file(t), "        2001:db8::9/64 dev eth1\n") || h.Machine.Restarts(keepalived.Unit) != 1 || h.Machine.Reloads(keepalived.Unit) != 1 {
+		t.Errorf("%d restarts, %d reloads\n%s", h.Machine.Restarts(keepalived.Unit), h.Machine.Reloads(keepalived.Unit), h.file(t))
 	}
 	h.put(t, `{"vip_address":"","vip_interface":""}`).Want(t, 200)
-	if h.Machine.Stops(host.Keepalived) == 0 || h.Machine.Enabled(host.Keepalived) {
+	if h.Machine.Stops(keepalived.Unit) == 0 || h.Machine.Enabled(keepalived.Unit) {
 		t.Error("keepalived runs on without a virtual address")
 	}
 }
@@ -170,7 +171,7 @@ func TestPreview(t *testing.T) {
 		t.Helper()
 		files, diffs, err := h.Engine.Render(t.Context(), apply.VRRP)
 		if err != nil || !slices.ContainsFunc(files, func(f apply.RenderedFile) bool {
-			return f.Path == host.VRRPConfig.Path() && strings.Contains(f.Content, "        192.0.2.9/26 dev eth1\n") && strings.Contains(f.Content, "virtual_router_id 7\n")
+			return f.Path == keepalived.Config.Path() && strings.Contains(f.Content, "        192.0.2.9/26 dev eth1\n") && strings.Contains(f.Content, "virtual_router_id 7\n")
 		}) {
 			t.Fatalf("%+v, %v", files, err)
 		}
@@ -184,7 +185,7 @@ func TestPreview(t *testing.T) {
 	}
 	preview("")
 	const byHand = "# by hand\n"
-	if err := h.Machine.Install(host.VRRPConfig, []byte(byHand)); err != nil {
+	if err := h.Machine.Install(keepalived.Config, []byte(byHand)); err != nil {
 		t.Fatal(err)
 	}
 	preview("-" + byHand)
@@ -257,7 +258,7 @@ func TestWhatCannotBe(t *testing.T) {
 		if s.State != apply.Degraded || !strings.Contains(strings.ToLower(s.LastError), strings.ToLower(text)) {
 			t.Errorf("%+v", s)
 		}
-		if state, _ := h.Machine.State(t.Context(), host.Keepalived); (state.Active == "active") != running {
+		if state, _ := h.Machine.State(t.Context(), keepalived.Unit); (state.Active == "active") != running {
 			t.Errorf("%s: %s", text, state.Active)
 		}
 	}
@@ -291,7 +292,7 @@ func TestWhoHasTheAddresses(t *testing.T) {
 	defer cancel()
 	go h.room.Run(ctx)
 	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1"}`).Want(t, 200)
-	is := func(state host.RouterState) (since time.Time) {
+	is := func(state keepalived.State) (since time.Time) {
 		t.Helper()
 		waittest.UntilNil(t, fmt.Sprintf("it is %s", state), func() error {
 			s := h.status(t)
@@ -306,21 +307,21 @@ func TestWhoHasTheAddresses(t *testing.T) {
 		})
 		return since
 	}
-	is(host.RouterBackup)
-	h.Machine.SetRouter(host.RouterMaster)
-	is(host.RouterMaster)
+	is(keepalived.Backup)
+	h.Machine.SetRouter(keepalived.Master)
+	is(keepalived.Master)
 	h.Machine.SetLinks(link("lo", "127.0.112.1/32"), link("eth0", "10.0.0.1/24"), link("eth1", "192.0.2.1/26", "192.0.2.9/26"))
 	if s := h.component(t); s.State != apply.Live {
 		t.Fatalf("%+v", s)
 	}
-	since := is(host.RouterMaster)
+	since := is(keepalived.Master)
 	cancel()
 	restarted := newHouse(t, func(again *house) {
 		again.Paths = h.Paths
 		again.Machine.SetLinks(link("lo", "127.0.112.1/32"), link("eth0", "10.0.0.1/24"), link("eth1", "192.0.2.1/26", "192.0.2.9/26"))
 	})
 	restarted.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1"}`).Want(t, 200)
-	if s := restarted.status(t); s.State != host.RouterMaster || s.Since == nil || !s.Since.Equal(since) {
+	if s := restarted.status(t); s.State != keepalived.Master || s.Since == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, and not since %s", s, since)
 	}
 	// The component reports an address that is on the wrong node.

@@ -17,6 +17,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/host/helper/guard/fuzz"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/longtest"
@@ -46,11 +48,14 @@ func hostileFiles(t *testing.T, g *appliance) {
 	t.Run("Daemons", func(t *testing.T) {
 		g.daemonsDoTheirJob(t, wish.Wish{Subjects: own, Seed: seed, Starts: max(2, changes/250)})
 	})
-	g.sh(t, "systemctl stop keepalived; rm "+host.VRRPConfig.Path()+"; systemctl start gateway-api gateway-scheduler")
+	g.sh(t, "systemctl stop keepalived; rm "+keepalived.Config.Path()+"; systemctl start gateway-api gateway-scheduler")
 	g.waitUp(t)
 	g.allLive(t)
 	g.serves(t)
 }
+
+// everybodys are the files that checkers read wherever they run.
+var everybodys = fuzz.Reads(command.Everybodys)
 
 const straceFolder = "/srv/strace/"
 
@@ -133,7 +138,7 @@ func quoted(argv []string) string {
 
 // checkersDoNothing: what the guard admits is checked by who is not root, opens nothing but the staged files and what every program reads, and runs nothing.
 func (g *appliance) checkersDoNothing(t *testing.T, w wish.Wish) {
-	checks := fuzz.Checks{Staging: host.CheckFolder, Programs: map[string]string{}, Reads: command.Everybodys}
+	checks := fuzz.Checks{Staging: host.CheckFolder, Programs: map[string]string{}, Reads: everybodys}
 	for c := range fuzz.CheckedPlaces {
 		spec, err := c.Spec()
 		if err != nil {
@@ -189,7 +194,7 @@ func (g *appliance) daemonsDoTheirJob(t *testing.T, w wish.Wish) {
 	for unit, did := range j.does {
 		var of []string
 		for _, does := range slices.Sorted(maps.Keys(did)) {
-			if _, file, _ := strings.Cut(does, " "); !fuzz.ReadByAll(file, command.Everybodys) || strings.HasPrefix(does, "exec") {
+			if _, file, _ := strings.Cut(does, " "); !fuzz.ReadByAll(file, everybodys) || strings.HasPrefix(does, "exec") {
 				of = append(of, does)
 			}
 		}
@@ -256,7 +261,7 @@ func (j *jobs) look(e fuzz.Event) {
 var number = regexp.MustCompile(`[0-9]+`)
 
 // defaults are files that squid has where its configuration does not name others. Its unit lets it make none of them.
-var defaults = map[host.Unit][]string{host.Squid: {"/run/squid.pid", "/stdio:/var/spool/squid/netdb.state"}}
+var defaults = map[host.Unit][]string{squid.Unit: {"/run/squid.pid", "/stdio:/var/spool/squid/netdb.state"}}
 
 // own tells whether a file is in a daemon's folders, or is one that every program reads, and is opened.
 func (j *jobs) own(unit host.Unit, e fuzz.Event, file string) bool {
@@ -265,5 +270,5 @@ func (j *jobs) own(unit host.Unit, e fuzz.Event, file string) bool {
 	}
 	spec, err := unit.Spec()
 	return err == nil && slices.ContainsFunc(spec.Folders, func(f host.Folder) bool { return fuzz.Within(filepath.Clean(file), f.Path) }) ||
-		strings.HasPrefix(e.Call, "open") && (fuzz.ReadByAll(file, command.Everybodys) || slices.Contains(defaults[unit], file))
+		strings.HasPrefix(e.Call, "open") && (fuzz.ReadByAll(file, everybodys) || slices.Contains(defaults[unit], file))
 }

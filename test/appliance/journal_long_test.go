@@ -12,6 +12,11 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/test/node"
 )
@@ -91,7 +96,7 @@ func TestRealJournal(t *testing.T) {
 		return list
 	}
 
-	said := own(host.JournalQuery{Sources: []host.LogSource{host.ProxyLogSource}, Level: host.LevelDebug})
+	said := own(host.JournalQuery{Sources: []host.LogSource{haproxy.LogSource}, Level: host.LevelDebug})
 	if len(said) < 5 || said[0] != "last" || said[len(said)-1] != "[WARNING]  (7) : careful" || said[len(said)-2] != "<img src=x onerror=alert(1)> \ufffd[2J \ufffd\ufffd end" {
 		t.Errorf("the proxy said %d lines: %.200q", len(said), said)
 	}
@@ -100,33 +105,33 @@ func TestRealJournal(t *testing.T) {
 			t.Errorf("%d bytes", len(text))
 		}
 	}
-	f := find(host.JournalQuery{Sources: []host.LogSource{host.RequestsLogSource}, Level: host.LevelDebug, Words: []string{"GET /A"}})
+	f := find(host.JournalQuery{Sources: []host.LogSource{haproxy.RequestsLogSource}, Level: host.LevelDebug, Words: []string{"GET /A"}})
 	if len(f.Entries) != 1 || strings.Contains(f.Entries[0].Text, "hidden") {
 		t.Errorf("%q", texts(f))
 	}
-	if f := find(host.JournalQuery{Sources: []host.LogSource{host.RequestsLogSource}, Level: host.LevelDebug, Words: []string{"hidden"}}); len(f.Entries) != 0 {
+	if f := find(host.JournalQuery{Sources: []host.LogSource{haproxy.RequestsLogSource}, Level: host.LevelDebug, Words: []string{"hidden"}}); len(f.Entries) != 0 {
 		t.Errorf("%q", texts(f))
 	}
-	if f := find(host.JournalQuery{Sources: []host.LogSource{host.ProxyLogSource, host.ResolverLogSource, host.SquidLogSource}, Level: host.LevelDebug, Words: []string{"of another"}}); len(f.Entries) != 0 {
+	if f := find(host.JournalQuery{Sources: []host.LogSource{haproxy.LogSource, unbound.LogSource, squid.LogSource}, Level: host.LevelDebug, Words: []string{"of another"}}); len(f.Entries) != 0 {
 		t.Errorf("another unit is heard: %q", texts(f))
 	}
-	if said := own(host.JournalQuery{Sources: []host.LogSource{host.TunnelLogSource}, Level: host.LevelDebug}); !slices.Equal(said, []string{"tunnel speaks"}) {
+	if said := own(host.JournalQuery{Sources: []host.LogSource{wireguard.LogSource}, Level: host.LevelDebug}); !slices.Equal(said, []string{"tunnel speaks"}) {
 		t.Errorf("tunnels: %q", said)
 	}
-	f = find(host.JournalQuery{Sources: []host.LogSource{host.TimeLogSource}, Level: host.LevelWarn})
+	f = find(host.JournalQuery{Sources: []host.LogSource{chrony.LogSource}, Level: host.LevelWarn})
 	if len(f.Entries) == 0 || !strings.Contains(strings.Join(texts(f), "\n"), "Failed") {
 		t.Errorf("what systemd says about a unit that fails: %q", texts(f))
 	}
-	f = find(host.JournalQuery{Sources: []host.LogSource{host.SquidLogSource}, Level: host.LevelError})
+	f = find(host.JournalQuery{Sources: []host.LogSource{squid.LogSource}, Level: host.LevelError})
 	if len(f.Entries) != 1 || !f.Entries[0].Cut || !strings.HasPrefix(f.Entries[0].Text, "\ufffdbig\ufffdbig") || f.Peak > 50<<20 {
 		t.Errorf("%d entries, peak of %d MiB", len(f.Entries), f.Peak>>20)
 	}
-	if f := find(host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelWarn}); len(f.Entries) != 1 || !strings.HasSuffix(f.Entries[0].Text, "error: broken") {
+	if f := find(host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}, Level: host.LevelWarn}); len(f.Entries) != 1 || !strings.HasSuffix(f.Entries[0].Text, "error: broken") {
 		t.Errorf("errors: %q", texts(f))
 	}
 
 	// Page by page it is the same as at once.
-	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource, host.ProxyLogSource}, Level: host.LevelDebug}
+	q := host.JournalQuery{Sources: []host.LogSource{unbound.LogSource, haproxy.LogSource}, Level: host.LevelDebug}
 	whole := texts(find(q))
 	var paged []string
 	for q.Limit = 1111; ; {
@@ -151,7 +156,7 @@ func TestRealJournal(t *testing.T) {
 	// What comes is told when it comes.
 	heard := make(chan node.Found, 1)
 	go func() {
-		f, err := n.SearchJournal(t.Context(), "follow", host.JournalQuery{Sources: []host.LogSource{host.TunnelLogSource}, Level: host.LevelDebug, Words: []string{"speaks"}, Since: time.Now(), Limit: 2})
+		f, err := n.SearchJournal(t.Context(), "follow", host.JournalQuery{Sources: []host.LogSource{wireguard.LogSource}, Level: host.LevelDebug, Words: []string{"speaks"}, Since: time.Now(), Limit: 2})
 		if err != nil {
 			f.Failure = err.Error()
 		}

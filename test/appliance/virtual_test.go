@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/vrrp"
@@ -48,7 +49,7 @@ func keepalivedServes(t *testing.T, g *appliance) {
 	if g.hasVIP(t) {
 		t.Error("the node has the virtual address after keepalived has ended")
 	}
-	g.sh(t, "rm "+host.VRRPConfig.Path()+"; systemctl start gateway-api")
+	g.sh(t, "rm "+keepalived.Config.Path()+"; systemctl start gateway-api")
 	g.waitUp(t)
 	g.nothingFailed(t)
 }

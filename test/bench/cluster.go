@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/test/traffic"
 )
@@ -327,7 +328,7 @@ func (n *clusterNode) holds() (has bool) {
 }
 
 func (n *clusterNode) drain(on string) error {
-	return os.WriteFile(n.lab.Path(host.VRRPDrain.Path()), []byte(on+"\n"), 0o644)
+	return os.WriteFile(n.lab.Path(keepalived.Drain.Path()), []byte(on+"\n"), 0o644)
 }
 
 // give has a node that is drained give the virtual address to another one.

@@ -14,6 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 )
@@ -26,16 +29,16 @@ var checkedChanges = []struct {
 	reads                 []host.Place
 	aside                 bool // a change need not ask the checker: it is measured beside it
 }{
-	{name: "chronyd", component: "ntp", path: "/ntp/pools", check: host.ChronyCheck, reads: []host.Place{host.ChronyDropIn}, body: func(n int) any {
+	{name: "chronyd", component: "ntp", path: "/ntp/pools", check: chrony.Check, reads: []host.Place{chrony.DropIn}, body: func(n int) any {
 		return map[string]any{"kind": "server", "address": fmt.Sprintf("10.7.%d.%d", n>>8, n&255)}
 	}},
-	{name: "HAProxy", component: "reverse-proxy", path: "/backends", check: host.HAProxyCheck, reads: []host.Place{
-		host.ProxyConfig, host.ProxyInspection, host.ProxyCertificateList, host.ProxyManagementList, host.ProxyDefaultCertificate, host.ProxyBlockedPage, host.ProxyMaintenancePage,
-		host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches,
+	{name: "HAProxy", component: "reverse-proxy", path: "/backends", check: haproxy.Check, reads: []host.Place{
+		haproxy.Config, haproxy.Inspection, haproxy.CertificateList, haproxy.ManagementList, haproxy.DefaultCertificate, haproxy.BlockedPage, haproxy.MaintenancePage,
+		haproxy.Hosts, haproxy.Wildcards, haproxy.Routes, haproxy.Headers, haproxy.Switches,
 	}, body: func(n int) any {
 		return map[string]any{"name": fmt.Sprintf("made-%d", n), "health_check_enabled": false}
 	}},
-	{name: "nft", component: "packet-filter", path: "/firewall/rules", check: host.NftCheck, reads: []host.Place{host.PacketFilterTable}, aside: true, body: func(n int) any {
+	{name: "nft", component: "packet-filter", path: "/firewall/rules", check: nftables.Check, reads: []host.Place{nftables.Table}, aside: true, body: func(n int) any {
 		return map[string]any{"name": fmt.Sprintf("made %d", n), "src_zone": "lan", "dst_zone": "wan", "src_kind": "cidr", "src_cidr": fmt.Sprintf("192.168.%d.0/24", n), "action": "accept"}
 	}},
 }
@@ -101,10 +104,10 @@ func measureDaemon(ctx context.Context, s settings) (goals []goal, err error) {
 			if err := check(); err != nil {
 				return err
 			}
-			return b.lab.Units().Restart(ctx, host.Chrony)
+			return b.lab.Units().Restart(ctx, chrony.Unit)
 		}
 		all := []func() error{change, check, asRoot}
-		if c.check == host.ChronyCheck {
+		if c.check == chrony.Check {
 			all = append(all, parts)
 		}
 		var turns []func(time.Duration) (float64, error)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/host/machine"
 )
 
@@ -49,7 +49,7 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 		made++
 		return b.reserve(made)
 	}
-	bare := func() error { return host.AskLeaseServer(ctx, b.machine, host.LeaseServerReload, nil, nil) }
+	bare := func() error { return kea.Ask(ctx, b.machine, kea.Reload, nil, nil) }
 	for range 3 { // the first prepare their statements
 		if err := errors.Join(add(), bare()); err != nil {
 			return nil, err
@@ -113,7 +113,7 @@ func (b *dhcpBench) reserve(i int) error {
 
 // reloads is how often Kea has read its file anew.
 func (b *dhcpBench) reloads() (int, error) {
-	log, err := os.ReadFile(b.lab.Log(host.Kea))
+	log, err := os.ReadFile(b.lab.Log(kea.Unit))
 	return bytes.Count(log, []byte("DHCPSRV_MEMFILE_DB ")), err
 }
 

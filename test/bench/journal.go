@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/test/node"
 )
 
@@ -59,7 +60,7 @@ func measureJournal(ctx context.Context, s settings) (goals []goal, err error) {
 		{"text of one line", host.JournalQuery{Words: []string{fmt.Sprintf("host-%d.example.net", lines/2+1)}, Level: host.LevelDebug}, "_SYSTEMD_UNIT=unbound.service + UNIT=unbound.service _PID=1", 1},
 		{"errors alone", host.JournalQuery{Level: host.LevelError}, "_SYSTEMD_UNIT=unbound.service _TRANSPORT=stdout", lines / 100},
 	} {
-		x.query.Sources = []host.LogSource{host.ResolverLogSource}
+		x.query.Sources = []host.LogSource{unbound.LogSource}
 		var times helperTimes
 		var peak int64
 		for round := range journalRounds {

@@ -24,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/nettest"
@@ -130,7 +131,7 @@ func logPackets() error {
 	if err != nil {
 		return err
 	}
-	if _, err := machine.Run(ctx, host.NftLoad, host.Input{Staged: table}); err != nil {
+	if _, err := machine.Run(ctx, nftables.Load, host.Input{Staged: table}); err != nil {
 		return err
 	}
 	filter := &countedFilter{Filter: machine}

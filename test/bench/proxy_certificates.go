@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	vault "edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/lab"
 )
@@ -101,7 +102,7 @@ func (p *proxyBench) started(ctx context.Context, n int, serial int64) ([]goal, 
 	var pages []float64
 	start := func(unit host.Unit, meanwhile func(begun time.Time) error) (float64, error) {
 		units := p.lab.Units()
-		for _, u := range []host.Unit{host.API, host.HAProxy} {
+		for _, u := range []host.Unit{host.API, haproxy.Unit} {
 			if err := units.Stop(ctx, u); err != nil {
 				return 0, err
 			}
@@ -130,7 +131,7 @@ func (p *proxyBench) started(ctx context.Context, n int, serial int64) ([]goal, 
 			})
 		},
 		func(time.Duration) (float64, error) {
-			return start(host.HAProxy, func(time.Time) error { return nil })
+			return start(haproxy.Unit, func(time.Time) error { return nil })
 		})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
 const (
@@ -192,7 +195,7 @@ func (b *scaleBench) fill(ctx context.Context, n int) error {
 // coldStart stops the gateway with its daemons, starts its service alone, and waits until every component is live.
 func (b *scaleBench) coldStart(ctx context.Context) error {
 	u := b.lab.Units()
-	for _, unit := range []host.Unit{host.API, host.HAProxy, host.Unbound, host.Kea} {
+	for _, unit := range []host.Unit{host.API, haproxy.Unit, unbound.Unit, kea.Unit} {
 		if err := u.Stop(ctx, unit); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/vrrptest"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived/vrrptest"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/vrrp"
 )
@@ -68,7 +68,7 @@ func measureVRRP(ctx context.Context, s settings) ([]goal, error) {
 	}
 	change := func(was, now string) func(*vrrptest.Node) error {
 		return func(n *vrrptest.Node) error {
-			path := filepath.Join(n.Root, host.VRRPConfig.Path())
+			path := filepath.Join(n.Root, keepalived.Config.Path())
 			b, err := os.ReadFile(path)
 			return errors.Join(err, n.Write(bytes.Replace(b, []byte(was), []byte(now), 1)), n.Reload())
 		}

@@ -21,6 +21,8 @@ import (
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
@@ -98,7 +100,7 @@ func (n node) has(t *testing.T, name string) bool {
 // applied tells whether chronyd has a time server in its configuration.
 func (n node) applied(t *testing.T, name string) bool {
 	t.Helper()
-	content, err := os.ReadFile(n.Path(host.ChronyDropIn.Path()))
+	content, err := os.ReadFile(n.Path(chrony.DropIn.Path()))
 	return err == nil && bytes.Contains(content, []byte("pool "+name+" "))
 }
 
@@ -245,7 +247,7 @@ func (n node) pid(t *testing.T, unit host.Unit) int {
 func leaves(t *testing.T, primary, peer node) {
 	t.Helper()
 	id := ask[string](t, primary, "SELECT id FROM ha_nodes WHERE fqdn = $1", peer.FQDN())
-	identity, err := os.ReadFile(peer.Path(host.DatabaseIdentity.Path()))
+	identity, err := os.ReadFile(peer.Path(postgresql.Identity.Path()))
 	peer.do(t, err)
 	primary.Must(t, http.MethodPost, "/cluster/nodes/"+id+"/leave", nil, 200, nil)
 	if slots := ask[int](t, primary, "SELECT count(*) FROM pg_replication_slots"); slots != 0 {
@@ -254,7 +256,7 @@ func leaves(t *testing.T, primary, peer node) {
 	if sessions := ask[int](t, primary, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'gateway_repl'"); sessions != 0 {
 		t.Errorf("%d sessions of a node that left are still there", sessions)
 	}
-	for _, place := range []host.Place{host.DatabaseAccess, host.DatabaseMembers} {
+	for _, place := range []host.Place{postgresql.Access, postgresql.Members} {
 		content, err := os.ReadFile(primary.Path(place.Path()))
 		if err != nil || bytes.Contains(content, []byte("gateway_repl")) {
 			t.Errorf("%s: %v\n%s", place, err, content)

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -105,7 +108,7 @@ func (f *faults) run(t *testing.T, seed uint64) {
 func (f *faults) step(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	n := f.nodes[random.IntN(2)]
-	programs := []host.Unit{host.API, lab.PostgreSQL, host.HAProxy, host.Keepalived, host.Helper, host.Scheduler, host.Chrony}
+	programs := []host.Unit{host.API, lab.PostgreSQL, haproxy.Unit, keepalived.Unit, host.Helper, host.Scheduler, chrony.Unit}
 	program, force, what := programs[random.IntN(len(programs))], random.IntN(2) == 0, random.IntN(8)
 	if f.down[n.Name()] {
 		n.do(t, n.Boot(t.Context()))
@@ -162,7 +165,7 @@ func (f *faults) write(ctx context.Context, n node) {
 // watch looks at the file of a node's daemon all the time.
 func (f *faults) watch(ctx context.Context, t *testing.T, n node) {
 	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		b, err := os.ReadFile(n.Path(host.ChronyDropIn.Path()))
+		b, err := os.ReadFile(n.Path(chrony.DropIn.Path()))
 		if err == nil && !bytes.Contains(b, []byte("pool "+always+" ")) {
 			t.Errorf("%s has rendered a file without what is always there:\n%s", n.Name(), b)
 			return

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/test/traffic"
@@ -107,7 +107,7 @@ func (n node) drain(t *testing.T, on bool) {
 	if on {
 		content = "1\n"
 	}
-	n.do(t, os.WriteFile(n.Path(host.VRRPDrain.Path()), []byte(content), 0o644))
+	n.do(t, os.WriteFile(n.Path(keepalived.Drain.Path()), []byte(content), 0o644))
 }
 
 // moveTo has the virtual address be on a node.

@@ -14,6 +14,14 @@ import (
 
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
 func read(t *testing.T, file string) string {
@@ -28,23 +36,23 @@ func read(t *testing.T, file string) string {
 // TestDaemonsReadTheGatewaysFiles compares what the drop-ins tell the daemons with where the gateway writes.
 func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 	for file, place := range map[string]host.Place{
-		"share/haproxy.env": host.ProxyConfig, "share/unbound.env": host.UnboundMain, "systemd/dropins/chrony.conf": host.ChronyMain,
-		"systemd/dropins/squid.conf": host.SquidMain, "systemd/dropins/kea-dhcp4-server.conf": host.KeaConfig,
-		"systemd/dropins/crowdsec.conf": host.DetectionConfig, "systemd/dropins/crowdsec-firewall-bouncer.conf": host.DetectionBouncer,
+		"share/haproxy.env": haproxy.Config, "share/unbound.env": unbound.Main, "systemd/dropins/chrony.conf": chrony.Main,
+		"systemd/dropins/squid.conf": squid.Main, "systemd/dropins/kea-dhcp4-server.conf": kea.Config,
+		"systemd/dropins/crowdsec.conf": crowdsec.Config, "systemd/dropins/crowdsec-firewall-bouncer.conf": crowdsec.BouncerConfig,
 	} {
 		if !regexp.MustCompile(`(?m)^(ExecStart|CONFIG|DAEMON_OPTS)=(.* )?` + regexp.QuoteMeta(place.Path()) + `$`).MatchString(read(t, file)) {
 			t.Errorf("%s does not name %s", file, place.Path())
 		}
 	}
 	for unit, place := range map[host.Unit]host.Place{
-		host.HAProxy: host.ProxyConfig, host.Unbound: host.UnboundMain, host.Chrony: host.ChronyMain, host.Squid: host.SquidMain, host.Kea: host.KeaConfig, host.FreeRADIUS: host.RadiusConfig,
-		host.CrowdSec: host.DetectionConfig, host.Bouncer: host.DetectionBouncer,
+		haproxy.Unit: haproxy.Config, unbound.Unit: unbound.Main, chrony.Unit: chrony.Main, squid.Unit: squid.Main, kea.Unit: kea.Config, freeradius.Unit: freeradius.Config,
+		crowdsec.Unit: crowdsec.Config, crowdsec.Bouncer: crowdsec.BouncerConfig,
 	} {
 		if !strings.Contains(read(t, "systemd/dropins/"+string(unit)+".conf"), "\nConditionPathExists="+place.Path()+"\n") {
 			t.Errorf("%s is started before %s is there", unit, place.Path())
 		}
 	}
-	if !strings.HasSuffix(read(t, "share/freeradius.env"), " "+filepath.Dir(host.RadiusConfig.Path())+"\n") {
+	if !strings.HasSuffix(read(t, "share/freeradius.env"), " "+filepath.Dir(freeradius.Config.Path())+"\n") {
 		t.Error("freeradius.env does not name the folder of radiusd.conf")
 	}
 	for _, spec := range host.UnitSpecs() {
@@ -135,7 +143,7 @@ func TestDaemonsAreConfined(t *testing.T) {
 // TestKeepalivedWritesInItsFolder asks keepalived which files with process numbers it makes. It may make files in one folder of /run alone, and
 // does not start if one is elsewhere.
 func TestKeepalivedWritesInItsFolder(t *testing.T) {
-	spec, err := host.Keepalived.Spec()
+	spec, err := keepalived.Unit.Spec()
 	if err != nil {
 		t.Fatal(err)
 	}

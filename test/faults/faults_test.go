@@ -18,6 +18,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
@@ -168,7 +170,7 @@ func filterWhole(t *testing.T, l *labtest.Lab, name string) (ids []string) {
 }
 
 // files is where a component's configuration is.
-var files = map[string]string{"ntp": host.ChronyDropIn.Path(), "packet-filter": host.PacketFilterTable.Path()}
+var files = map[string]string{"ntp": chrony.DropIn.Path(), "packet-filter": nftables.Table.Path()}
 
 // arm arms a point for the next change of a component alone: whatever the others do in the meantime, they do not meet it.
 func arm(t *testing.T, l *labtest.Lab, d death) {
@@ -348,14 +350,14 @@ func databaseGoesAndReturns(t *testing.T, l *labtest.Lab) {
 }
 
 func daemonGoesAndReturns(t *testing.T, l *labtest.Lab) {
-	state, err := l.Units().State(t.Context(), host.Chrony)
+	state, err := l.Units().State(t.Context(), chrony.Unit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Run(t, lab.Gateway, "kill", "-KILL", strconv.Itoa(state.PID))
 	l.Must(t, http.MethodPost, "/system/render-configs", nil, 200, nil)
 	whole(t, l)
-	if after, err := l.Units().State(t.Context(), host.Chrony); err != nil || after.PID == state.PID || after.Active != "active" {
+	if after, err := l.Units().State(t.Context(), chrony.Unit); err != nil || after.PID == state.PID || after.Active != "active" {
 		t.Fatalf("%+v %v", after, err)
 	}
 }
@@ -365,7 +367,7 @@ func daemonThatRefusesToStart(t *testing.T, l *labtest.Lab) {
 	const pidFile = "/run/chrony/chronyd.pid"
 	// The gateway starts a daemon that has ended at once, so that the obstacle comes first.
 	l.Run(t, lab.Gateway, "sh", "-c", "rm -f "+pidFile+" && mkdir -p "+pidFile+"/x")
-	if err := l.Units().Stop(t.Context(), host.Chrony); err != nil {
+	if err := l.Units().Stop(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
 	}
 	a := l.Must(t, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "10.8.8.8"}, 201, nil)

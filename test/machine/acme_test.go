@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -105,14 +105,14 @@ func ownName(t *testing.T, r *acmeRig) {
 		t.Error(err)
 	}
 	waittest.Until(t, "the service itself shows the certificate", func() bool {
-		if err := r.Units().Stop(t.Context(), host.HAProxy); err != nil {
+		if err := r.Units().Stop(t.Context(), haproxy.Unit); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, "the service has the management port", func() bool { return r.status(t).Management == "service" })
 		r.shows(t, "3443", acmeGateway, row.Fingerprint)
 		return r.status(t).Management == "service" // and the engine has not started HAProxy meanwhile
 	})
-	if err := r.Units().Start(t.Context(), host.HAProxy); err != nil {
+	if err := r.Units().Start(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	r.WaitState(t, "reverse-proxy", "live", 20*time.Second)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -61,7 +61,7 @@ func TestDHCP(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(r.Log(host.Kea))
+			log, _ := os.ReadFile(r.Log(kea.Unit))
 			t.Logf("kea:\n%s", log[max(0, len(log)-6000):])
 		}
 	})
@@ -163,7 +163,7 @@ func dhcpOffByDefault(t *testing.T, r *dhcpRig) {
 	if r.Must(t, http.MethodGet, "/dhcp/settings", nil, 200, &settings); settings.Enabled || settings.Default != 3600 {
 		t.Fatalf("%+v", settings)
 	}
-	if state, err := r.Units().State(t.Context(), host.Kea); err != nil || state.Active != "inactive" {
+	if state, err := r.Units().State(t.Context(), kea.Unit); err != nil || state.Active != "inactive" {
 		t.Fatalf("%+v, %v", state, err)
 	}
 	for field, value := range map[string]any{
@@ -199,7 +199,7 @@ func dhcpHandsOutTheRange(t *testing.T, r *dhcpRig) {
 			t.Errorf("%s is %q instead of %q", name, given[name], want)
 		}
 	}
-	if log, err := os.ReadFile(r.Log(host.Kea)); err != nil || bytes.Count(log, []byte("52:54:00:00:00:01")) > 1 {
+	if log, err := os.ReadFile(r.Log(kea.Unit)); err != nil || bytes.Count(log, []byte("52:54:00:00:00:01")) > 1 {
 		t.Errorf("kea logs more than a line for a lease: %v\n%s", err, log)
 	}
 	r.machine(t, lab.Wan, "stranger", "52:54:00:00:00:66")
@@ -562,12 +562,12 @@ func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
 
 func dhcpHeals(t *testing.T, r *dhcpRig) {
 	before := r.active(t)
-	state, err := r.Units().State(t.Context(), host.Kea)
+	state, err := r.Units().State(t.Context(), kea.Unit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Run(t, lab.Gateway, "kill", "-9", fmt.Sprint(state.PID))
-	another(t, r.Units(), host.Kea, state.PID)
+	another(t, r.Units(), kea.Unit, state.PID)
 	r.WaitState(t, "dhcp", "live", 10*time.Second)
 	if after := r.active(t); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Fatalf("%v instead of %v", after, before)
@@ -582,7 +582,7 @@ func dhcpDisabled(t *testing.T, r *dhcpRig) {
 	if given := r.asks(t, lab.Lan, "one", once...); given != nil {
 		t.Fatalf("%v", given)
 	}
-	if state, err := r.Units().State(t.Context(), host.Kea); err != nil || state.Active != "inactive" {
+	if state, err := r.Units().State(t.Context(), kea.Unit); err != nil || state.Active != "inactive" {
 		t.Fatalf("%+v, %v", state, err)
 	}
 	if rules := r.Run(t, lab.Gateway, "nft", "list", "ruleset"); strings.Contains(rules, "udp dport 67") {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -29,7 +29,7 @@ func TestDNS(t *testing.T) {
 	r := &dnsRig{Lab: l, public: l.Names(t, lab.Wan, "198.51.100.2:53"), corp: l.Names(t, lab.Wan, "198.51.100.2:5353")}
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(l.Log(host.Unbound))
+			log, _ := os.ReadFile(l.Log(unbound.Unit))
 			t.Logf("unbound:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
@@ -573,7 +573,7 @@ func killedResolver(t *testing.T, r *dnsRig) {
 // kill kills unbound.
 func (r *dnsRig) kill(t *testing.T) {
 	t.Helper()
-	state, err := r.Units().State(t.Context(), host.Unbound)
+	state, err := r.Units().State(t.Context(), unbound.Unit)
 	if err != nil {
 		t.Fatal(err)
 	}

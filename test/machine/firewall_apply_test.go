@@ -21,6 +21,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
@@ -220,7 +221,7 @@ func killDuringApply(t *testing.T, r *rig) {
 		r.WaitSettled(t)
 		of := "packet-filter"
 		if failpoint.InHelper(point) {
-			of = host.PacketFilterTable.Path()
+			of = nftables.Table.Path()
 		}
 		if err := failpoint.Arm(r.Path(failpoints), point, action, of); err != nil {
 			t.Fatal(err)

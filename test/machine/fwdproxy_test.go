@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
@@ -630,7 +631,7 @@ func forwardWithoutList(t *testing.T, f *forwardRig) {
 	if err := os.WriteFile(path, []byte("layout 0123456789abcdef 0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Units().Restart(t.Context(), host.Squid); err != nil {
+	if err := f.Units().Restart(t.Context(), squid.Unit); err != nil {
 		t.Fatal(err)
 	}
 	f.waitOpen(t)
@@ -649,7 +650,7 @@ func forwardWithoutService(t *testing.T, f *forwardRig) {
 		t.Fatal(err)
 	}
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 403, "http://www.example.org/": 200})
-	if err := f.Units().Restart(t.Context(), host.Squid); err != nil {
+	if err := f.Units().Restart(t.Context(), squid.Unit); err != nil {
 		t.Fatal(err)
 	}
 	f.waitOpen(t)
@@ -726,7 +727,7 @@ func forwardOff(t *testing.T, f *forwardRig) {
 	if strings.Contains(f.table(t), "3128") {
 		t.Error("the packet filter still lets it in")
 	}
-	state, err := f.Units().State(t.Context(), host.Squid)
+	state, err := f.Units().State(t.Context(), squid.Unit)
 	if err != nil || state.Active != "inactive" {
 		t.Errorf("%+v, %v", state, err)
 	}

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
@@ -276,7 +277,7 @@ type edgeServer struct {
 }
 
 // process is HAProxy's worker, and how often it was reloaded.
-func (e *edge) process(t testing.TB) host.ProxyProcess {
+func (e *edge) process(t testing.TB) haproxy.Process {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Root: strings.TrimSuffix(e.Path("/"), "/"), Units: e.Units()})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -92,7 +93,7 @@ func TestIDS(t *testing.T) {
 func (r idsRig) running(t *testing.T) {
 	t.Helper()
 	waittest.Within(t, 4*time.Minute, "CrowdSec reads logs, and its bouncer runs", func() error {
-		said, err := os.ReadFile(r.Log(host.CrowdSec))
+		said, err := os.ReadFile(r.Log(crowdsec.Unit))
 		if err != nil {
 			return err
 		}
@@ -199,7 +200,7 @@ func (r idsRig) failLogins(t *testing.T, from, program string) {
 	for i := range 8 {
 		lines = append(lines, fmt.Sprintf("%s gateway %s[%d]: Failed password for root from %s port %d ssh2", time.Now().Format(time.Stamp), program, 4000+i, from, 40000+i))
 	}
-	r.write(t, host.AuthLog, lines...)
+	r.write(t, crowdsec.AuthLog, lines...)
 }
 
 // block is what the web application firewall leaves of requests.
@@ -209,7 +210,7 @@ func (r idsRig) block(t *testing.T, from, action string, requests ...string) {
 	for _, id := range requests {
 		lines = append(lines, fmt.Sprintf(`{"time":%q,"client":%q,"action":%q,"id":%q,"domain":"shop.example.net","rule":"942100"}`, time.Now().UTC().Format(time.RFC3339Nano), from, action, id))
 	}
-	r.write(t, host.WAFLog, lines...)
+	r.write(t, crowdsec.WAFLog, lines...)
 }
 
 type idsDecision struct {
@@ -349,7 +350,7 @@ func (r idsRig) undone(t *testing.T, address string) (n int) {
 // set changes the bouncer's set of who is dropped behind its back.
 func (r idsRig) set(t *testing.T, verb, address string) {
 	t.Helper()
-	r.Run(t, lab.Gateway, "nft", verb, "element", "ip", host.BouncerTable4, host.BouncerSet4, "{ "+address+" }")
+	r.Run(t, lab.Gateway, "nft", verb, "element", "ip", crowdsec.Table4, crowdsec.Set4, "{ "+address+" }")
 }
 
 // idsOperator: the packets of an administrator who is logged in are not dropped, whatever the bouncer has heard, and a ban of his is
@@ -360,7 +361,7 @@ func idsOperator(t *testing.T, r idsRig) {
 	spared := func() {
 		t.Helper()
 		waittest.Until(t, "the administrator is spared", func() bool {
-			return strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "set", "ip", host.BouncerTable4, host.BouncerSpared), atConsole)
+			return strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "set", "ip", crowdsec.Table4, crowdsec.SparedSet), atConsole)
 		})
 	}
 	spared()
@@ -452,7 +453,7 @@ func idsReload(t *testing.T, r idsRig) {
 	if n := through.Load(); n > 0 {
 		t.Errorf("%d of %d connections of a banned address got through", n, tried.Load())
 	}
-	r.Run(t, lab.Gateway, "nft", "flush", "chain", "ip", host.BouncerTable4, host.BouncerBans)
+	r.Run(t, lab.Gateway, "nft", "flush", "chain", "ip", crowdsec.Table4, crowdsec.BansChain)
 	if list := r.decided(t, atWAF); len(list) != 1 || list[0].Enforced {
 		t.Errorf("%+v", list)
 	}
@@ -487,7 +488,7 @@ func idsAccounts(t *testing.T, r idsRig) {
 		t.Fatalf("%+v", made)
 	}
 	answer := func() string {
-		return r.Run(t, lab.Gateway, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "X-Api-Key: "+made.Key, fmt.Sprintf("http://127.0.0.1:%d/v1/decisions", host.DetectionPort))
+		return r.Run(t, lab.Gateway, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "X-Api-Key: "+made.Key, fmt.Sprintf("http://127.0.0.1:%d/v1/decisions", crowdsec.Port))
 	}
 	if got := answer(); got != "200" {
 		t.Errorf("the key does not work: %s", got)
@@ -535,7 +536,7 @@ func idsAccounts(t *testing.T, r idsRig) {
 
 // idsKilled: both daemons come back, and bans with them.
 func idsKilled(t *testing.T, r idsRig) {
-	for _, u := range []host.Unit{host.Bouncer, host.CrowdSec} {
+	for _, u := range []host.Unit{crowdsec.Bouncer, crowdsec.Unit} {
 		was, err := r.Units().State(t.Context(), u)
 		if err != nil {
 			t.Fatal(err)

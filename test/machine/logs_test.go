@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -117,7 +117,7 @@ func accessLog(t *testing.T, p *proxyRig) {
 
 // logsOfALab: what the units of a lab say is found by unit, level and text, and what was done beside it, page by page.
 func logsOfALab(t *testing.T, p *proxyRig) {
-	if err := p.Units().Restart(t.Context(), host.Unbound); err != nil {
+	if err := p.Units().Restart(t.Context(), unbound.Unit); err != nil {
 		t.Fatal(err)
 	}
 	var page logPage

@@ -21,6 +21,10 @@ import (
 	"github.com/coder/websocket"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -381,14 +385,14 @@ func systemActions(t *testing.T, p *proxyRig) {
 		return state.PID
 	}
 	for kind, process := range map[string]func() int{
-		"reverse-proxy": func() int { return pid(host.HAProxy) }, "ntp": func() int { return pid(host.Chrony) }, "scheduler": func() int { return pid(host.Scheduler) },
-		"dns": func() int { return pid(host.Unbound) },
+		"reverse-proxy": func() int { return pid(haproxy.Unit) }, "ntp": func() int { return pid(chrony.Unit) }, "scheduler": func() int { return pid(host.Scheduler) },
+		"dns": func() int { return pid(unbound.Unit) },
 	} {
 		was := process()
 		var o outcome
 		p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o)
 		if kind == "reverse-proxy" { // its answer comes before
-			another(t, p.Units(), host.HAProxy, was)
+			another(t, p.Units(), haproxy.Unit, was)
 		}
 		if o.Name != kind || o.Error != "" || o.Active != "active" && kind != "reverse-proxy" || process() == was {
 			t.Errorf("%s: %+v, process %d", kind, o, was)
@@ -397,17 +401,17 @@ func systemActions(t *testing.T, p *proxyRig) {
 	}
 	// What was changed a moment ago is there after a restart.
 	late, _ := p.site(t, "b")
-	was = pid(host.HAProxy)
+	was = pid(haproxy.Unit)
 	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, nil)
-	another(t, p.Units(), host.HAProxy, was)
+	another(t, p.Units(), haproxy.Unit, was)
 	p.get(t, "https://"+late).from(t, "b")
 	var o outcome
 	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o.Active != "inactive" || !strings.Contains(o.Error, "is off") {
 		t.Errorf("a service that is off: %+v", o)
 	}
 	p.Must(t, http.MethodPut, "/forward-proxy/settings", fields{"enabled": true}, 200, nil)
-	was = pid(host.Squid)
-	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o != (outcome{"forward-proxy", "active", ""}) || pid(host.Squid) == was {
+	was = pid(squid.Unit)
+	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o != (outcome{"forward-proxy", "active", ""}) || pid(squid.Unit) == was {
 		t.Errorf("%+v, process %d", o, was)
 	}
 	p.Must(t, http.MethodPut, "/forward-proxy/settings", fields{"enabled": false}, 200, nil)
@@ -502,7 +506,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 		t.Errorf("%+v instead of %+v: %v", now, process, err)
 	}
 	// Whoever starts anew serves what was there.
-	if err := p.Units().Restart(t.Context(), host.HAProxy); err != nil {
+	if err := p.Units().Restart(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	same("after a restart of HAProxy")

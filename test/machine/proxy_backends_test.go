@@ -16,7 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -294,7 +294,7 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 		t.Errorf("%v", got)
 	}
 	p.converge(t)
-	if err := p.Units().Restart(t.Context(), host.HAProxy); err != nil {
+	if err := p.Units().Restart(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	p.get(t, "https://"+lost).want(t, 503)
@@ -405,7 +405,7 @@ func statistics(t *testing.T, p *proxyRig) {
 		return len(past.Points) > 0 && past.Points[len(past.Points)-1].Requests > 0
 	})
 
-	if err := p.Units().Stop(t.Context(), host.HAProxy); err != nil {
+	if err := p.Units().Stop(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
 	if s := p.stats(t); !strings.Contains(s.Error, "not running") || len(s.Backends) != 0 {

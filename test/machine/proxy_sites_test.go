@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/lab"
 )
 

@@ -23,7 +23,7 @@ import (
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2869"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -448,7 +448,7 @@ func radiusListens(t *testing.T, r *radiusRig) {
 }
 
 func radiusComesBack(t *testing.T, r *radiusRig) {
-	state, err := r.Units().State(t.Context(), host.FreeRADIUS)
+	state, err := r.Units().State(t.Context(), freeradius.Unit)
 	if err != nil || state.PID == 0 {
 		t.Fatalf("%+v, %v", state, err)
 	}
@@ -456,7 +456,7 @@ func radiusComesBack(t *testing.T, r *radiusRig) {
 		t.Errorf("it runs as %s", who)
 	}
 	r.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
-	another(t, r.Units(), host.FreeRADIUS, state.PID)
+	another(t, r.Units(), freeradius.Unit, state.PID)
 	waittest.Until(t, "the server is back", func() bool { return r.ports(t) != "" })
 	r.WaitState(t, "radius", "live", 20*time.Second)
 	r.want(t, r.login(), "Access-Accept")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -137,12 +138,12 @@ func (l *traffic) serves(t *testing.T) {
 
 // A killed HAProxy comes back by itself, and with what it had.
 func proxyComesBack(t *testing.T, e *edge, l *traffic) {
-	master := e.pid(t, host.HAProxy)
+	master := e.pid(t, haproxy.Unit)
 	e.kill(t, e.process(t).PID) // a master ends when its worker has died
-	another(t, e.Units(), host.HAProxy, master)
+	another(t, e.Units(), haproxy.Unit, master)
 	l.serves(t)
 	e.WaitState(t, "reverse-proxy", "live", 20*time.Second)
-	e.kill(t, e.pid(t, host.HAProxy))
+	e.kill(t, e.pid(t, haproxy.Unit))
 	// Whoever changes something has it started before the timer does.
 	e.live(t, http.MethodPut, "/domains/"+l.domain, fields{"hsts_enabled": true, "hsts_max_age": 4711}, 200)
 	// A worker whose master was killed ends when it notices, and may answer until then.
@@ -289,11 +290,11 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 	// vanish does something to HAProxy that nobody is told before. The engine may start it before anybody has noticed.
 	vanish := func(do func()) {
 		t.Helper()
-		was := e.pid(t, host.HAProxy)
+		was := e.pid(t, haproxy.Unit)
 		w.vanishing.Store(true)
 		do()
 		waittest.Until(t, "somebody else has the management port", func() bool {
-			state, err := e.Units().State(t.Context(), host.HAProxy)
+			state, err := e.Units().State(t.Context(), haproxy.Unit)
 			return e.status(t).Management == "service" || err == nil && state.Active == "active" && state.PID != was
 		})
 		held("service", "proxy")
@@ -301,7 +302,7 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 	}
 	start := func() {
 		t.Helper()
-		if err := e.Units().Start(t.Context(), host.HAProxy); err != nil {
+		if err := e.Units().Start(t.Context(), haproxy.Unit); err != nil {
 			t.Fatal(err)
 		}
 		held("proxy")
@@ -312,24 +313,24 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 		t.Helper()
 		through := labtest.NewBrowser(t, "https://"+gwWan4+":3443", func(_ context.Context, network, address string) (net.Conn, error) { return e.dial(network, address) })
 		through.Login(t)
-		was := e.pid(t, host.HAProxy)
+		was := e.pid(t, haproxy.Unit)
 		var o struct{ Active, Error string }
 		if through.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, &o); o.Active != "activating" || o.Error != "" {
 			t.Fatalf("%+v", o)
 		}
-		another(t, e.Units(), host.HAProxy, was)
+		another(t, e.Units(), haproxy.Unit, was)
 	}
 	for range 3 {
 		vanish(restart)
 		held("proxy")
 	}
 	vanish(func() {
-		if err := e.Units().Stop(t.Context(), host.HAProxy); err != nil {
+		if err := e.Units().Stop(t.Context(), haproxy.Unit); err != nil {
 			t.Fatal(err)
 		}
 	})
 	start()
-	vanish(func() { e.kill(t, e.pid(t, host.HAProxy)) })
+	vanish(func() { e.kill(t, e.pid(t, haproxy.Unit)) })
 	held("proxy") // which was started without being asked for
 	close(stop)
 	<-done

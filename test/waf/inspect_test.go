@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/proxy"
 	"edge.internal/gateway/internal/waf"

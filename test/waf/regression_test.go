@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"golang.org/x/sync/errgroup"
 
-	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/waittest"

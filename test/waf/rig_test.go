@@ -25,9 +25,9 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/kit/host/nettest"
-	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
@@ -110,7 +110,7 @@ func start(t *testing.T, program string, e agent.Engine, sites []site, changes .
 			t.Fatal(err)
 		}
 		content := f.Content
-		if f.Place != host.ProxyDefaultCertificate {
+		if f.Place != haproxy.DefaultCertificate {
 			content = []byte(instead.Replace(string(content)))
 		}
 		if err := os.WriteFile(path, content, 0o644); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 )
@@ -24,10 +25,10 @@ func LoadPacketFilter(ctx context.Context) error {
 		return err
 	}
 	load := func(table []byte) error {
-		_, err := m.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: table}}})
+		_, err := m.Run(ctx, nftables.Load, host.Input{Staged: []host.File{{Place: nftables.Table, Content: table}}})
 		return err
 	}
-	kept, err := m.Read(host.PacketFilterTable)
+	kept, err := m.Read(nftables.Table)
 	if errors.Is(err, fs.ErrNotExist) {
 		return load(firstTable)
 	}

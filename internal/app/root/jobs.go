@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/job"
 )

@@ -9,6 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -27,8 +28,8 @@ func TestPartsAreChangedAlone(t *testing.T) {
 	apply.Register(x.Engine, apply.Component[[]string]{
 		ID: apply.PacketFilter, Load: (&toy{}).load, Atomic: true,
 		Render: func(lines []string) ([]host.File, error) {
-			text, err := nft.Split(host.FilterTable, table(lines))
-			return []host.File{{Place: host.PacketFilterTable, Content: text.Bytes(), Parts: text}}, err
+			text, err := nft.Split(nftables.Name, table(lines))
+			return []host.File{{Place: nftables.Table, Content: text.Bytes(), Parts: text}}, err
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
 		Apply:  func(context.Context, []string, []host.File) error { return nil },
@@ -43,7 +44,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 			return nil, err
 		})
 		lines = append(lines, line)
-		content, readErr := x.Machine.Read(host.PacketFilterTable)
+		content, readErr := x.Machine.Read(nftables.Table)
 		if err != nil || o[apply.PacketFilter] != apply.Live || readErr != nil || string(content) != table(lines) {
 			t.Fatalf("%v %v %v\n%s", o, err, readErr, content)
 		}
@@ -51,24 +52,24 @@ func TestPartsAreChangedAlone(t *testing.T) {
 	waittest.Until(t, "the first apply", func() bool { return x.Engine.Statuses()[0].State == apply.Live })
 	for n, line := range []string{"a", "b", "c"} {
 		add(line)
-		if amends := x.Machine.Amends(host.PacketFilterTable); amends != n+1 {
+		if amends := x.Machine.Amends(nftables.Table); amends != n+1 {
 			t.Fatalf("%s: %d changes of parts", line, amends)
 		}
 	}
 	// A foreign file is replaced as a whole.
-	x.Machine.SetFile(host.PacketFilterTable, table([]string{"x"}))
+	x.Machine.SetFile(nftables.Table, table([]string{"x"}))
 	add("d")
-	if amends, installs := x.Machine.Amends(host.PacketFilterTable), x.Machine.Installs(host.PacketFilterTable); amends != 3 || installs != 5 {
+	if amends, installs := x.Machine.Amends(nftables.Table), x.Machine.Installs(nftables.Table); amends != 3 || installs != 5 {
 		t.Fatalf("%d changes of parts, %d writes", amends, installs)
 	}
 	add("e")
-	if amends := x.Machine.Amends(host.PacketFilterTable); amends != 4 {
+	if amends := x.Machine.Amends(nftables.Table); amends != 4 {
 		t.Fatalf("%d changes of parts", amends)
 	}
 	// A file that someone has edited is restored as a whole.
-	x.Machine.SetFile(host.PacketFilterTable, "else")
+	x.Machine.SetFile(nftables.Table, "else")
 	x.Engine.Refresh(t.Context(), apply.PacketFilter, false)
-	if content, err := x.Machine.Read(host.PacketFilterTable); err != nil || string(content) != table(lines) {
+	if content, err := x.Machine.Read(nftables.Table); err != nil || string(content) != table(lines) {
 		t.Fatalf("%v\n%s", err, content)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -60,7 +61,7 @@ func (x *toy) load(ctx context.Context, q db.Querier) ([]string, error) {
 }
 
 func render(lines []string) ([]host.File, error) {
-	return []host.File{{Place: host.ChronyDropIn, Content: []byte(strings.Join(lines, "\n") + "\n")}}, nil
+	return []host.File{{Place: chrony.DropIn, Content: []byte(strings.Join(lines, "\n") + "\n")}}, nil
 }
 
 func openings(lines []string) (list []policy.Opening) {
@@ -78,13 +79,13 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 		change(x)
 	}
 	apply.Register(x.Engine, apply.Component[[]string]{
-		ID: apply.NTP, Unit: host.Chrony, Load: x.load, Runtime: x.runtime, Enabled: x.enabled, Openings: openings,
+		ID: apply.NTP, Unit: chrony.Unit, Load: x.load, Runtime: x.runtime, Enabled: x.enabled, Openings: openings,
 		Render: func(lines []string) ([]host.File, error) {
 			x.doing("render")
 			return render(lines)
 		},
 		Check: func(ctx context.Context, files []host.File) error {
-			_, err := x.Machine.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
+			_, err := x.Machine.Run(ctx, chrony.Check, host.Input{Staged: files})
 			return err
 		},
 		Apply: func(ctx context.Context, lines []string, _ []host.File) error {
@@ -100,7 +101,7 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 					return context.Cause(ctx)
 				}
 			}
-			return x.Machine.Restart(ctx, host.Chrony)
+			return x.Machine.Restart(ctx, chrony.Unit)
 		},
 		Verify: func(_ context.Context, _ []string, files []host.File) error {
 			x.doing("verify")
@@ -163,7 +164,7 @@ func (x *toy) passes(t *testing.T) {
 
 func (x *toy) file(t *testing.T) string {
 	t.Helper()
-	b, err := x.Machine.Read(host.ChronyDropIn)
+	b, err := x.Machine.Read(chrony.DropIn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestRefusedChangeIsNotStored(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	x.Machine.Reject(host.ChronyCheck, "bad line")
+	x.Machine.Reject(chrony.Check, "bad line")
 	if _, err := x.add(t, "b"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "bad line") {
 		t.Fatalf("error %v", err)
 	}
@@ -211,7 +212,7 @@ func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	// The daemon was upgraded and no longer accepts what is stored.
-	x.Machine.Reject(host.ChronyCheck, "unknown directive")
+	x.Machine.Reject(chrony.Check, "unknown directive")
 	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('old')`)
 	x.Engine.ApplyAll(t.Context())
 	if s := x.status(); s.State != apply.Degraded || !strings.Contains(s.LastError, "unknown directive") {
@@ -221,10 +222,10 @@ func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
 	if x.Rows(t, "toy_lines") != 3 || x.file(t) != "a\n" {
 		t.Fatal("the fix was refused, or a refused file went live")
 	}
-	x.Machine.Say(host.ChronyCheck, "")
+	x.Machine.Say(chrony.Check, "")
 	x.want(t, "c", apply.Live)
 	// What is stored is valid again, so that the checker's verdict counts again.
-	x.Machine.Reject(host.ChronyCheck, "bad line")
+	x.Machine.Reject(chrony.Check, "bad line")
 	if _, err := x.add(t, "d"); !fault.Is(err, fault.Invalid) || x.Rows(t, "toy_lines") != 4 {
 		t.Fatalf("a refused change is stored: %v", err)
 	}
@@ -233,8 +234,8 @@ func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
 func TestCheckerThatCannotRunDoesNotLockOut(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
-	x.Machine.Missing(host.ChronyCheck)
-	x.Machine.Uninstall(host.Chrony)
+	x.Machine.Missing(chrony.Check)
+	x.Machine.Uninstall(chrony.Unit)
 	x.want(t, "a", apply.NotInstalled)
 	if s := x.status(); s.State != apply.NotInstalled || s.AppliedRevision != 0 {
 		t.Fatalf("%+v", s)
@@ -281,12 +282,12 @@ func TestSameBytesTouchNothing(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	installs, restarts, checks := x.Machine.Installs(host.ChronyDropIn), x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
+	installs, restarts, checks := x.Machine.Installs(chrony.DropIn), x.Machine.Restarts(chrony.Unit), x.Machine.Runs(chrony.Check)
 	o, err := x.Engine.Commit(t.Context(), []apply.ID{apply.NTP}, func(*db.Tx) ([]apply.Row, error) { return nil, nil })
 	if err != nil || o[apply.NTP] != apply.Live {
 		t.Fatal(o, err)
 	}
-	if x.Machine.Installs(host.ChronyDropIn) != installs || x.Machine.Restarts(host.Chrony) != restarts || x.Machine.Runs(host.ChronyCheck) != checks {
+	if x.Machine.Installs(chrony.DropIn) != installs || x.Machine.Restarts(chrony.Unit) != restarts || x.Machine.Runs(chrony.Check) != checks {
 		t.Fatal("the machine was touched")
 	}
 	if s := x.status(); s.Revision != 2 || s.AppliedRevision != 2 {
@@ -302,11 +303,11 @@ func TestTryAsksUnlessItRuns(t *testing.T) {
 	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
 	asks := func(live *apply.Engine) int {
 		t.Helper()
-		before := x.Machine.Runs(host.ChronyCheck)
+		before := x.Machine.Runs(chrony.Check)
 		if failed := x.Engine.Try(t.Context(), live); len(failed) != 0 {
 			t.Fatal(failed)
 		}
-		return x.Machine.Runs(host.ChronyCheck) - before
+		return x.Machine.Runs(chrony.Check) - before
 	}
 	if n := asks(nil); n != 1 {
 		t.Errorf("without a live engine the checker is asked %d times", n)
@@ -316,11 +317,11 @@ func TestTryAsksUnlessItRuns(t *testing.T) {
 	if n := asks(x.Engine); n != 1 {
 		t.Errorf("about other files the checker is asked %d times", n)
 	}
-	x.Machine.Reject(host.ChronyCheck, "bad line")
+	x.Machine.Reject(chrony.Check, "bad line")
 	if failed := x.Engine.Try(t.Context(), x.Engine); failed[apply.NTP] == nil {
 		t.Error("what the checker refuses passes")
 	}
-	x.Machine.Say(host.ChronyCheck, "")
+	x.Machine.Say(chrony.Check, "")
 	dbtest.Exec(t, x.DB, `DELETE FROM toy_lines WHERE line = 'b'`)
 	x.dislike("c")
 	x.want(t, "c", apply.Degraded) // the good file runs in its place
@@ -334,9 +335,9 @@ func TestOneCheckForEachChange(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	checks := x.Machine.Runs(host.ChronyCheck)
+	checks := x.Machine.Runs(chrony.Check)
 	x.want(t, "b", apply.Live)
-	if n := x.Machine.Runs(host.ChronyCheck) - checks; n != 1 {
+	if n := x.Machine.Runs(chrony.Check) - checks; n != 1 {
 		t.Fatalf("%d checks for one change", n)
 	}
 }
@@ -363,7 +364,7 @@ func TestWaitingChangesShareOneApply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := x.Machine.Restarts(host.Chrony); r > 3 {
+	if r := x.Machine.Restarts(chrony.Unit); r > 3 {
 		t.Fatalf("%d restarts for %d waiting changes", r, n)
 	}
 	if got := strings.Count(x.file(t), "\n"); got != n {
@@ -375,7 +376,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	x.Machine.SetFile(chrony.DropIn, "by hand\n")
 	x.Engine.Converge()
 	waittest.Until(t, "the file is back", func() bool { return x.file(t) == "a\n" })
 }
@@ -385,11 +386,11 @@ func TestBootAfterAKillBeforeTheReload(t *testing.T) {
 	// The file is new, but the daemon was not notified: the last known good configuration reveals that.
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	restarts := x.Machine.Restarts(host.Chrony)
-	x.Machine.SetFile(host.ChronyDropIn, "a\nb\n")
+	restarts := x.Machine.Restarts(chrony.Unit)
+	x.Machine.SetFile(chrony.DropIn, "a\nb\n")
 	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`)
 	x.Engine.Converge()
-	waittest.Until(t, "the daemon is notified", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "the daemon is notified", func() bool { return x.Machine.Restarts(chrony.Unit) > restarts })
 	waittest.Until(t, "live", func() bool { return x.status().State == apply.Live })
 }
 
@@ -424,13 +425,13 @@ func TestRuntimePath(t *testing.T) {
 	})
 	x.want(t, "a", apply.Live)
 	waittest.Until(t, "live at boot", func() bool { return x.status().State == apply.Live })
-	restarts, checks := x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
+	restarts, checks := x.Machine.Restarts(chrony.Unit), x.Machine.Runs(chrony.Check)
 	x.want(t, "b", apply.Live)
-	if x.Machine.Restarts(host.Chrony) != restarts || x.Machine.Runs(host.ChronyCheck) > checks+1 || len(did) == 0 || x.file(t) != "a\nb\n" {
-		t.Fatalf("restarts %d, checks %d, did %v, file %q", x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Runs(host.ChronyCheck)-checks, did, x.file(t))
+	if x.Machine.Restarts(chrony.Unit) != restarts || x.Machine.Runs(chrony.Check) > checks+1 || len(did) == 0 || x.file(t) != "a\nb\n" {
+		t.Fatalf("restarts %d, checks %d, did %v, file %q", x.Machine.Restarts(chrony.Unit)-restarts, x.Machine.Runs(chrony.Check)-checks, did, x.file(t))
 	}
 	x.want(t, "fail", apply.Live)
-	if x.Machine.Restarts(host.Chrony) != restarts+1 {
+	if x.Machine.Restarts(chrony.Unit) != restarts+1 {
 		t.Fatal("the full way was not taken")
 	}
 }
@@ -441,27 +442,27 @@ func TestDaemonThatMayBeOff(t *testing.T) {
 		x.enabled = func(lines []string) bool { return len(lines)%2 == 1 }
 	})
 	active := func() string {
-		state, err := x.Machine.State(t.Context(), host.Chrony)
+		state, err := x.Machine.State(t.Context(), chrony.Unit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return state.Active
 	}
 	x.want(t, "a", apply.Live)
-	if active() != "active" || !x.Machine.Enabled(host.Chrony) {
-		t.Fatalf("it is %s, and on at boot: %t", active(), x.Machine.Enabled(host.Chrony))
+	if active() != "active" || !x.Machine.Enabled(chrony.Unit) {
+		t.Fatalf("it is %s, and on at boot: %t", active(), x.Machine.Enabled(chrony.Unit))
 	}
-	restarts := x.Machine.Restarts(host.Chrony)
+	restarts := x.Machine.Restarts(chrony.Unit)
 	x.setSick(errors.New("nobody may ask this while it is off"))
 	x.want(t, "b", apply.Live)
-	if active() != "inactive" || x.Machine.Enabled(host.Chrony) || x.Machine.Restarts(host.Chrony) != restarts {
-		t.Fatalf("it is %s after %d restarts, and on at boot: %t", active(), x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Enabled(host.Chrony))
+	if active() != "inactive" || x.Machine.Enabled(chrony.Unit) || x.Machine.Restarts(chrony.Unit) != restarts {
+		t.Fatalf("it is %s after %d restarts, and on at boot: %t", active(), x.Machine.Restarts(chrony.Unit)-restarts, x.Machine.Enabled(chrony.Unit))
 	}
 	if x.file(t) != "a\nb\n" {
 		t.Fatalf("file %q", x.file(t))
 	}
 	// A daemon that someone started is stopped again.
-	if err := x.Machine.Start(t.Context(), host.Chrony); err != nil {
+	if err := x.Machine.Start(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
 	}
 	if _, failed := x.Engine.ApplyAll(t.Context()); len(failed) > 0 || active() != "inactive" {
@@ -469,8 +470,8 @@ func TestDaemonThatMayBeOff(t *testing.T) {
 	}
 	x.setSick(nil)
 	x.want(t, "c", apply.Live)
-	if active() != "active" || !x.Machine.Enabled(host.Chrony) {
-		t.Fatalf("it is %s, and on at boot: %t", active(), x.Machine.Enabled(host.Chrony))
+	if active() != "active" || !x.Machine.Enabled(chrony.Unit) {
+		t.Fatalf("it is %s, and on at boot: %t", active(), x.Machine.Enabled(chrony.Unit))
 	}
 }
 
@@ -516,13 +517,13 @@ func TestPreviewRedacts(t *testing.T) {
 	b := kittest.New(t)
 	content := "key one\n"
 	apply.Register(b.Engine, apply.Component[string]{
-		ID: apply.NTP, Unit: host.Chrony,
+		ID: apply.NTP, Unit: chrony.Unit,
 		Load: func(context.Context, db.Querier) (string, error) { return content, nil },
 		Render: func(s string) ([]host.File, error) {
-			return []host.File{{Place: host.ChronyDropIn, Content: []byte(s), Redact: host.Redacted}}, nil
+			return []host.File{{Place: chrony.DropIn, Content: []byte(s), Redact: host.Redacted}}, nil
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
-		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, chrony.Unit) },
 		Verify: func(context.Context, string, []host.File) error { return nil },
 	})
 	b.Start(t)

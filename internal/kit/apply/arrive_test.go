@@ -10,6 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -24,7 +25,7 @@ func TestArrivalThatNoOneHears(t *testing.T) {
 	apply.Register(e, apply.Component[int64]{
 		ID: apply.Tunnel, Volatile: true, Load: func(context.Context, db.Querier) (int64, error) { return stored.Load(), nil },
 		Render: func(n int64) ([]host.File, error) {
-			return []host.File{{Place: host.ChronyDropIn, Content: []byte(time.Duration(n).String())}}, nil
+			return []host.File{{Place: chrony.DropIn, Content: []byte(time.Duration(n).String())}}, nil
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
 		Apply:  func(_ context.Context, n int64, _ []host.File) error { applied.Store(n); return nil },

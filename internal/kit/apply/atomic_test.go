@@ -14,6 +14,8 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -66,7 +68,7 @@ func newSwitchboard(t *testing.T) *switchboard {
 			late := x.late
 			if strings.Contains(content, "bad") {
 				x.mu.Unlock()
-				return &host.ExitError{Command: host.NftLoad, Output: host.Output{ExitCode: 1, Stderr: "bad line"}}
+				return &host.ExitError{Command: nftables.Load, Output: host.Output{ExitCode: 1, Stderr: "bad line"}}
 			}
 			x.live = content
 			x.mu.Unlock()
@@ -135,7 +137,7 @@ func TestAtomicApplyIsTheCheckAndTheOnlyOne(t *testing.T) {
 	if live != "a\n" || appliedNow != applied+1 || loadsNow != loads+1 {
 		t.Fatalf("%q is live after %d applies and %d loads", live, appliedNow-applied, loadsNow-loads)
 	}
-	if b, err := x.Machine.Read(host.ChronyDropIn); err != nil || string(b) != "a\n" {
+	if b, err := x.Machine.Read(chrony.DropIn); err != nil || string(b) != "a\n" {
 		t.Fatalf("%q is kept: %v", b, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -26,7 +27,7 @@ func TestBootWithoutADatabase(t *testing.T) {
 		apply.Register(e, apply.Component[[]string]{
 			ID: apply.Tunnel, Volatile: true, Load: func(context.Context, db.Querier) ([]string, error) { return stored, nil },
 			Render: func([]string) ([]host.File, error) {
-				return []host.File{{Place: host.ChronyDropIn, Content: []byte("<redacted>")}}, nil
+				return []host.File{{Place: chrony.DropIn, Content: []byte("<redacted>")}}, nil
 			},
 			Check:  func(context.Context, []host.File) error { return nil },
 			Apply:  func(_ context.Context, lines []string, _ []host.File) error { applied <- lines; return nil },

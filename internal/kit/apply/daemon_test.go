@@ -11,12 +11,13 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // die makes the daemon fail without the gateway's doing.
 func (x *toy) die() {
-	x.Machine.SetUnit(host.UnitState{Unit: host.Chrony, Installed: true, Active: "failed", Detail: "signal: killed"})
+	x.Machine.SetUnit(host.UnitState{Unit: chrony.Unit, Installed: true, Active: "failed", Detail: "signal: killed"})
 }
 
 // watching returns a toy whose timer does not fire during the test, and whose Verify asks the daemon.
@@ -35,7 +36,7 @@ func (x *toy) verifyRuns(t *testing.T) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.sick = func(string) error {
-		if state, err := x.Machine.State(t.Context(), host.Chrony); err != nil || state.Active != "active" {
+		if state, err := x.Machine.State(t.Context(), chrony.Unit); err != nil || state.Active != "active" {
 			return errors.New("it does not answer")
 		}
 		return nil
@@ -47,9 +48,9 @@ func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
 	t.Parallel()
 	x := watching(t)
 	x.verifyRuns(t)
-	restarts := x.Machine.Restarts(host.Chrony)
+	restarts := x.Machine.Restarts(chrony.Unit)
 	x.die()
-	waittest.Until(t, "it is started again", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "it is started again", func() bool { return x.Machine.Restarts(chrony.Unit) > restarts })
 	waittest.Until(t, "it is live again", func() bool { s := x.status(); return s.State == apply.Live && s.Daemon == apply.Running })
 }
 
@@ -67,16 +68,16 @@ func TestDeadDaemonIsStartedWithoutACheck(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	checks, restarts := x.Machine.Runs(host.ChronyCheck), x.Machine.Restarts(host.Chrony)
+	checks, restarts := x.Machine.Runs(chrony.Check), x.Machine.Restarts(chrony.Unit)
 	x.die()
-	waittest.Until(t, "it is started again", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "it is started again", func() bool { return x.Machine.Restarts(chrony.Unit) > restarts })
 	waittest.Until(t, "it is live again", func() bool { s := x.status(); return s.State == apply.Live && s.Daemon == apply.Running })
-	if n := x.Machine.Runs(host.ChronyCheck); n != checks {
+	if n := x.Machine.Runs(chrony.Check); n != checks {
 		t.Errorf("it was checked %d times", n-checks)
 	}
-	x.Machine.Refuse(host.Chrony, errors.New("exit status 1"))
+	x.Machine.Refuse(chrony.Unit, errors.New("exit status 1"))
 	x.die()
-	waittest.Until(t, "the checker is asked", func() bool { return x.Machine.Runs(host.ChronyCheck) > checks })
+	waittest.Until(t, "the checker is asked", func() bool { return x.Machine.Runs(chrony.Check) > checks })
 }
 
 // While a dead daemon cannot be started, its component is not live, and says so at once.
@@ -93,15 +94,15 @@ func TestDeadDaemonIsNotLive(t *testing.T) {
 		s := x.status()
 		return s.State == apply.Pending && s.Daemon == apply.Down && s.LastError == "chrony has stopped and is being started again." && s.Detail == "signal: killed"
 	})
-	x.Machine.Refuse(host.Chrony, errors.New("exit status 1: [1794766446] chronyd[495:0] fatal error: could not bind, see /etc/chrony/gateway.conf"))
+	x.Machine.Refuse(chrony.Unit, errors.New("exit status 1: [1794766446] chronyd[495:0] fatal error: could not bind, see /etc/chrony/gateway.conf"))
 	close(gate)
 	waittest.Until(t, "it is down", func() bool {
 		s := x.status()
 		return s.State == apply.Degraded && s.Daemon == apply.Down && !strings.Contains(s.LastError, "/etc") && strings.Contains(s.Detail, "/etc/chrony")
 	})
-	x.Machine.Refuse(host.Chrony, nil)
+	x.Machine.Refuse(chrony.Unit, nil)
 	// Someone starts it manually.
-	if err := x.Machine.Start(t.Context(), host.Chrony); err != nil {
+	if err := x.Machine.Start(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, "it is live again", func() bool {
@@ -125,7 +126,7 @@ func TestDaemonThatIsOff(t *testing.T) {
 	if s := x.status(); s.Daemon != apply.Off {
 		t.Fatalf("%+v", s)
 	}
-	if err := x.Engine.Restart(t.Context(), host.Chrony); err == nil || !strings.Contains(err.Error(), "is off") {
+	if err := x.Engine.Restart(t.Context(), chrony.Unit); err == nil || !strings.Contains(err.Error(), "is off") {
 		t.Error(err)
 	}
 }
@@ -135,12 +136,12 @@ func TestRestartIsOne(t *testing.T) {
 	t.Parallel()
 	x := watching(t)
 	x.verifyRuns(t)
-	restarts := x.Machine.Restarts(host.Chrony)
-	if err := x.Engine.Restart(t.Context(), host.Chrony); err != nil {
+	restarts := x.Machine.Restarts(chrony.Unit)
+	if err := x.Engine.Restart(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
 	}
-	if s := x.Engine.Refresh(t.Context(), apply.NTP, false); s.State != apply.Live || x.Machine.Restarts(host.Chrony) != restarts+1 {
-		t.Errorf("%d restarts: %+v", x.Machine.Restarts(host.Chrony)-restarts, s)
+	if s := x.Engine.Refresh(t.Context(), apply.NTP, false); s.State != apply.Live || x.Machine.Restarts(chrony.Unit) != restarts+1 {
+		t.Errorf("%d restarts: %+v", x.Machine.Restarts(chrony.Unit)-restarts, s)
 	}
 }
 

@@ -21,14 +21,14 @@ type reason struct {
 	detail string
 }
 
-// names are the display names of the daemons.
-var names = map[host.Unit]string{
-	host.Chrony: "chrony", host.HAProxy: "HAProxy", host.Unbound: "Unbound", host.Squid: "Squid", host.Kea: "Kea", host.FreeRADIUS: "FreeRADIUS",
-	host.CrowdSec: "CrowdSec", host.Bouncer: "CrowdSec's firewall bouncer", host.Keepalived: "keepalived",
+// nameOf returns the display name of a daemon, or "" if it has none or is not in the list.
+func nameOf(u host.Unit) string {
+	spec, _ := u.Spec()
+	return spec.Name
 }
 
 func displayName(u host.Unit) string {
-	if name, ok := names[u]; ok {
+	if name := nameOf(u); name != "" {
 		return name
 	}
 	return string(u)
@@ -153,7 +153,7 @@ func plain(text string) string {
 		return "It failed."
 	}
 	word, _, _ := strings.Cut(text, " ")
-	if name, ok := names[host.Unit(word)]; ok {
+	if name := nameOf(host.Unit(word)); name != "" {
 		text = name + text[len(word):]
 	} else {
 		text = string(unicode.ToUpper(first)) + text[size:]

@@ -10,6 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -77,16 +78,16 @@ func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	x, now := fallen(t)
 	x.onceMore(t, now)
 	x.backAt(t, "a\n")
-	restarts, installs := x.Machine.Restarts(host.Chrony), x.Machine.Installs(host.ChronyDropIn)
+	restarts, installs := x.Machine.Restarts(chrony.Unit), x.Machine.Installs(chrony.DropIn)
 	now.Move(59 * time.Minute)
 	x.passes(t)
-	if r, i := x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Installs(host.ChronyDropIn)-installs; r != 0 || i != 0 {
+	if r, i := x.Machine.Restarts(chrony.Unit)-restarts, x.Machine.Installs(chrony.DropIn)-installs; r != 0 || i != 0 {
 		t.Fatalf("%d restarts and %d installs", r, i)
 	}
 	x.backAt(t, "a\n")
 	now.Move(2 * time.Minute)
 	x.Engine.Converge()
-	waittest.Until(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
+	waittest.Until(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(chrony.Unit) == restarts+2 })
 }
 
 // The obstacle may be gone a moment later: a stored change does not wait an hour for a retry.
@@ -101,26 +102,26 @@ func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
 // onceMore triggers the first retry of a failed state.
 func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
 	t.Helper()
-	restarts := x.Machine.Restarts(host.Chrony)
+	restarts := x.Machine.Restarts(chrony.Unit)
 	x.passes(t)
-	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+	if n := x.Machine.Restarts(chrony.Unit) - restarts; n != 0 {
 		t.Fatalf("%d restarts before the wait is over", n)
 	}
 	now.Move(time.Minute)
 	x.Engine.Converge()
 	x.passes(t)
-	waittest.Until(t, "it is tried once more", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "it is tried once more", func() bool { return x.Machine.Restarts(chrony.Unit) > restarts })
 }
 
 // The daemon that runs with the last known good configuration is still checked and repaired.
 func TestLastGoodIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	x, _ := fallen(t)
-	restarts := x.Machine.Restarts(host.Chrony)
-	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	restarts := x.Machine.Restarts(chrony.Unit)
+	x.Machine.SetFile(chrony.DropIn, "by hand\n")
 	x.passes(t)
 	x.backAt(t, "a\n")
-	if n := x.Machine.Restarts(host.Chrony); n != restarts {
+	if n := x.Machine.Restarts(chrony.Unit); n != restarts {
 		t.Fatalf("%d restarts for a file that the daemon had not read", n-restarts)
 	}
 	x.set(func() {
@@ -135,7 +136,7 @@ func TestLastGoodIsLookedAfter(t *testing.T) {
 	})
 	x.passes(t)
 	x.backAt(t, "a\n")
-	if n := x.Machine.Restarts(host.Chrony); n != restarts+1 {
+	if n := x.Machine.Restarts(chrony.Unit); n != restarts+1 {
 		t.Fatalf("%d restarts of a daemon that was not as it should be", n-restarts)
 	}
 }
@@ -171,10 +172,10 @@ func TestFailedInstallDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	restarts := x.Machine.Restarts(host.Chrony)
-	x.Machine.FailInstall(host.ChronyDropIn, syscall.ENOSPC)
+	restarts := x.Machine.Restarts(chrony.Unit)
+	x.Machine.FailInstall(chrony.DropIn, syscall.ENOSPC)
 	x.want(t, "b", apply.Degraded)
-	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+	if n := x.Machine.Restarts(chrony.Unit) - restarts; n != 0 {
 		t.Fatalf("%d restarts", n)
 	}
 	if s := x.status(); !strings.Contains(s.LastError, "no space left") || !strings.Contains(s.LastError, "The last known good configuration runs") {

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -26,7 +27,7 @@ func TestHangingUpDuringTheCheckStoresNothing(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	ctx, hangUp := context.WithCancel(t.Context())
-	x.Machine.Script(host.ChronyCheck, func(ctx context.Context, _ host.Input) (host.Output, error) {
+	x.Machine.Script(chrony.Check, func(ctx context.Context, _ host.Input) (host.Output, error) {
 		hangUp()
 		<-ctx.Done()
 		return host.Output{}, context.Cause(ctx)
@@ -44,7 +45,7 @@ func TestCheckerThatTakesTooLongDoesNotLockOut(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	x.Machine.Script(host.ChronyCheck, func(context.Context, host.Input) (host.Output, error) {
+	x.Machine.Script(chrony.Check, func(context.Context, host.Input) (host.Output, error) {
 		return host.Output{}, fmt.Errorf("chronyd took longer than 10s: %w", context.DeadlineExceeded)
 	})
 	x.want(t, "b", apply.Degraded)
@@ -68,7 +69,7 @@ func TestStoredIsWhatWasAccepted(t *testing.T) {
 	t.Parallel()
 	t.Run("checked", func(t *testing.T) {
 		x := newToy(t, nil)
-		x.Machine.Script(host.ChronyCheck, func(ctx context.Context, in host.Input) (host.Output, error) {
+		x.Machine.Script(chrony.Check, func(ctx context.Context, in host.Input) (host.Output, error) {
 			select {
 			case <-ctx.Done():
 				return host.Output{}, context.Cause(ctx)

@@ -10,6 +10,8 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -33,7 +35,7 @@ func filtered(t *testing.T, change func(*toy)) *toy {
 			},
 			Render: func(lines []string) ([]host.File, error) {
 				files, err := render(lines)
-				files[0].Place = host.PacketFilterTable
+				files[0].Place = nftables.Table
 				return files, err
 			},
 			Check:  func(context.Context, []host.File) error { return nil },
@@ -47,7 +49,7 @@ func filtered(t *testing.T, change func(*toy)) *toy {
 func (x *toy) opened(t *testing.T, want string) {
 	t.Helper()
 	waittest.Until(t, "open for "+want, func() bool {
-		content, err := x.Machine.Read(host.PacketFilterTable)
+		content, err := x.Machine.Read(nftables.Table)
 		return err == nil && string(content) == want
 	})
 }
@@ -103,7 +105,7 @@ func TestUnreadableStateAsksNothing(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)
 	apply.Register(b.Engine, apply.Component[*toy]{
-		ID: apply.NTP, Unit: host.Chrony,
+		ID: apply.NTP, Unit: chrony.Unit,
 		Load:     func(context.Context, db.Querier) (*toy, error) { return nil, errors.New("it is unreadable") },
 		Openings: func(x *toy) []policy.Opening { return openings(x.given) },
 	})

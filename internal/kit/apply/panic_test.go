@@ -10,6 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
 // beside registers a second, healthy component.
@@ -58,11 +59,11 @@ func TestPanicIsTheComponentsOwn(t *testing.T) {
 func TestPanicInAStepTakesTheFullWay(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
-	restarts := s.Machine.Restarts(host.Chrony)
+	restarts := s.Machine.Restarts(chrony.Unit)
 	s.fails = "panics"
 	s.want(t, "panics", apply.Live)
-	if s.Machine.Restarts(host.Chrony) != restarts+1 || s.file(t) != "first\npanics\n" {
-		t.Fatalf("%d restarts, file %q", s.Machine.Restarts(host.Chrony)-restarts, s.file(t))
+	if s.Machine.Restarts(chrony.Unit) != restarts+1 || s.file(t) != "first\npanics\n" {
+		t.Fatalf("%d restarts, file %q", s.Machine.Restarts(chrony.Unit)-restarts, s.file(t))
 	}
 }
 

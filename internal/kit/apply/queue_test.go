@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -214,15 +215,15 @@ func TestPreviewIsNoOracle(t *testing.T) {
 	dbtest.Exec(t, b.DB, `CREATE TABLE toy_secrets AS SELECT 'right' AS word`)
 	checks := 0
 	apply.Register(b.Engine, apply.Component[string]{
-		ID: apply.NTP, Unit: host.Chrony,
+		ID: apply.NTP, Unit: chrony.Unit,
 		Load: func(ctx context.Context, q db.Querier) (word string, err error) {
 			return word, q.QueryRow(ctx, "SELECT word FROM toy_secrets").Scan(&word)
 		},
 		Render: func(s string) ([]host.File, error) {
-			return []host.File{{Place: host.ChronyDropIn, Content: []byte(s), Redact: host.Redacted}}, nil
+			return []host.File{{Place: chrony.DropIn, Content: []byte(s), Redact: host.Redacted}}, nil
 		},
 		Check:  func(context.Context, []host.File) error { checks++; return nil },
-		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, host.Chrony) },
+		Apply:  func(ctx context.Context, _ string, _ []host.File) error { return b.Machine.Restart(ctx, chrony.Unit) },
 		Verify: func(context.Context, string, []host.File) error { return nil },
 	})
 	b.Start(t)

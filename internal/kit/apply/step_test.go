@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -71,7 +72,7 @@ func (s *stepping) steps() []string {
 func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
-	restarts, checks := s.Machine.Restarts(host.Chrony), s.Machine.Runs(host.ChronyCheck)
+	restarts, checks := s.Machine.Restarts(chrony.Unit), s.Machine.Runs(chrony.Check)
 	for i := range 20 {
 		s.want(t, fmt.Sprintf("line %02d", i), apply.Live)
 	}
@@ -83,7 +84,7 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 		f, _ := render(lines)
 		return s.file(t) == string(f[0].Content)
 	})
-	if s.Machine.Restarts(host.Chrony) != restarts || s.Machine.Runs(host.ChronyCheck) != checks {
+	if s.Machine.Restarts(chrony.Unit) != restarts || s.Machine.Runs(chrony.Check) != checks {
 		t.Fatal("a step took the full way")
 	}
 	if st := s.status(); st.AppliedRevision != 21 || st.State != apply.Live {
@@ -106,7 +107,7 @@ func TestFilesFollowOnce(t *testing.T) {
 func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
-	restarts, loads, hold := s.Machine.Restarts(host.Chrony), s.loads.Load(), make(chan struct{})
+	restarts, loads, hold := s.Machine.Restarts(chrony.Unit), s.loads.Load(), make(chan struct{})
 	s.toy.mu.Lock()
 	s.hold = hold
 	s.toy.mu.Unlock()
@@ -115,7 +116,7 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 	s.want(t, "b", apply.Live)
 	close(hold)
 	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
-	if s.Machine.Restarts(host.Chrony) != restarts {
+	if s.Machine.Restarts(chrony.Unit) != restarts {
 		t.Error("it took the full way")
 	}
 }
@@ -134,11 +135,11 @@ func TestFilesFollowBeforeTheEnd(t *testing.T) {
 func TestStepThatFailsTakesTheFullWay(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
-	restarts := s.Machine.Restarts(host.Chrony)
+	restarts := s.Machine.Restarts(chrony.Unit)
 	s.fails = "stubborn"
 	s.want(t, "stubborn", apply.Live)
-	if s.Machine.Restarts(host.Chrony) != restarts+1 || s.file(t) != "first\nstubborn\n" {
-		t.Fatalf("%d restarts, file %q", s.Machine.Restarts(host.Chrony)-restarts, s.file(t))
+	if s.Machine.Restarts(chrony.Unit) != restarts+1 || s.file(t) != "first\nstubborn\n" {
+		t.Fatalf("%d restarts, file %q", s.Machine.Restarts(chrony.Unit)-restarts, s.file(t))
 	}
 	s.want(t, "after", apply.Live)
 	if got := s.steps(); !slices.Equal(got, []string{"after"}) {
@@ -177,11 +178,11 @@ func TestChangesThatQueueShareAPass(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "first", apply.Live)
-	x.Machine.Script(host.ChronyCheck, func(context.Context, host.Input) (host.Output, error) {
+	x.Machine.Script(chrony.Check, func(context.Context, host.Input) (host.Output, error) {
 		time.Sleep(time.Millisecond) // longer than the apply
 		return host.Output{}, nil
 	})
-	restarts, checks := x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
+	restarts, checks := x.Machine.Restarts(chrony.Unit), x.Machine.Runs(chrony.Check)
 	var group sync.WaitGroup
 	for i := range 100 {
 		group.Go(func() {
@@ -191,7 +192,7 @@ func TestChangesThatQueueShareAPass(t *testing.T) {
 		})
 	}
 	group.Wait()
-	r, c := x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Runs(host.ChronyCheck)-checks
+	r, c := x.Machine.Restarts(chrony.Unit)-restarts, x.Machine.Runs(chrony.Check)-checks
 	if r >= 50 || c < 100 {
 		t.Fatalf("%d restarts and %d checks for 100 changes", r, c)
 	}
@@ -252,7 +253,7 @@ func TestReloadVoidsPlannedSteps(t *testing.T) {
 func TestDriftIsNoticedWhileChangesKeepComing(t *testing.T) {
 	t.Parallel()
 	s := newSteppingAt(t, time.Millisecond) // so that some checks fall between a commit and the moment its writer learns of it
-	restarts := s.Machine.Restarts(host.Chrony)
+	restarts := s.Machine.Restarts(chrony.Unit)
 	looks := func() int {
 		s.toy.mu.Lock()
 		defer s.toy.mu.Unlock()
@@ -265,7 +266,7 @@ func TestDriftIsNoticedWhileChangesKeepComing(t *testing.T) {
 		}
 		s.want(t, fmt.Sprintf("line %06d", i), apply.Live)
 	}
-	if n := s.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+	if n := s.Machine.Restarts(chrony.Unit) - restarts; n != 0 {
 		t.Fatalf("%d restarts", n)
 	}
 }

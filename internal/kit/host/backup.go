@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // BackupFolder is where backups are. It belongs to the gateway's user, and is no part of what a backup has.
@@ -23,4 +25,8 @@ type Backups interface {
 	DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error
 	// ReadDump writes the rows of a dump out as text. It needs no database.
 	ReadDump(ctx context.Context, dump, into *os.File) error
+}
+
+var backupsVerbs = daemon.Verbs{
+	"DumpDatabase": daemon.Local, "ReadDump": daemon.Local,
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // Connections is the kernel's table of the connections that pass the machine or end at it.
@@ -15,6 +17,11 @@ type Connections interface {
 	Traffic(ctx context.Context, of []netip.Addr) (Traffic, error)
 	// EndConnection removes a connection from the table, and answers fs.ErrNotExist when it is not there, or another has its place.
 	EndConnection(ctx context.Context, k ConnectionKey) error
+}
+
+var connectionsVerbs = daemon.Verbs{
+	"Connections": daemon.Repeatable, "Traffic": daemon.Repeatable,
+	"EndConnection": daemon.Served,
 }
 
 // ConnectionKey tells connections apart: the packets that began it, and the kernel's own number of it.

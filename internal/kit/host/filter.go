@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // Filter is the kernel's packet filter: the table inet gateway, and the packets that rules log to group 0.
@@ -38,8 +39,10 @@ type Filter interface {
 	PacketLog(ctx context.Context, sink func(batch []LoggedPacket, lost uint64)) error
 }
 
-// FilterTable is the name of the gateway's own table.
-const FilterTable = "gateway"
+var filterVerbs = daemon.Verbs{
+	"FilterState": daemon.Repeatable, "FilterDigest": daemon.Repeatable, "FilterDigestOf": daemon.Repeatable, "FilterCounters": daemon.Repeatable,
+	"FilterChanges": daemon.Served, "FilterLoad": daemon.Served, "FilterChange": daemon.Served, "PacketLog": daemon.Served,
+}
 
 // FilterState says what the kernel has.
 type FilterState struct {
@@ -82,6 +85,3 @@ type LoggedPacket struct {
 	// Size is the length of the whole IP packet.
 	Size int
 }
-
-// PacketFilter is whom commands talk to that ask the kernel's packet filter.
-const PacketFilter = "the packet filter"

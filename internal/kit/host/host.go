@@ -7,18 +7,20 @@ package host
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/parts"
 )
-
-// ErrNotInstalled says that the program behind a unit or a command is not on this machine.
-var ErrNotInstalled = errors.New("not installed")
-
-// ErrNotRunning says that a daemon that was asked something does not run.
-var ErrNotRunning = errors.New("not running")
 
 // Machine is all that a room may ask of the machine. System is the real one; hosttest has one in memory.
 type Machine interface {
@@ -26,13 +28,7 @@ type Machine interface {
 	Units
 	Network
 	Filter
-	Proxy
-	Resolver
-	ForwardProxy
-	Leases
-	Radius
-	Detection
-	VirtualRouter
+	Conversations
 	Logs
 	Journal
 	Tunnels
@@ -42,7 +38,6 @@ type Machine interface {
 	Connections
 	Backups
 	job.Machine
-	Database
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)
@@ -53,6 +48,24 @@ type Machine interface {
 	Vendors(macs []string) (map[string]string, error)
 	// Resources reads load, memory, disk and connection tracking.
 	Resources() (Resources, error)
+}
+
+var machineVerbs = daemon.Verbs{
+	"Run":   daemon.Served,
+	"Facts": daemon.Local, "Vendors": daemon.Local, "Resources": daemon.Local,
+}
+
+// Conversations are those with running daemons.
+type Conversations interface {
+	haproxy.Proxy
+	unbound.Resolver
+	squid.ForwardProxy
+	kea.Leases
+	freeradius.Radius
+	crowdsec.Detection
+	crowdsec.Bans
+	keepalived.VirtualRouter
+	postgresql.Database
 }
 
 // Files reads and replaces the files of the closed list of places.
@@ -73,6 +86,11 @@ type Files interface {
 	Sweep() error
 }
 
+var filesVerbs = daemon.Verbs{
+	"Read": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
+	"Path": daemon.Local,
+}
+
 // Units starts and stops daemons: systemd in production, the lab's supervisor in a lab.
 type Units interface {
 	// State never fails because a daemon is missing: it answers Installed false.
@@ -89,6 +107,11 @@ type Units interface {
 	Watch(ctx context.Context, told func(Unit)) error
 }
 
+var unitsVerbs = daemon.Verbs{
+	"State": daemon.Local, "Watch": daemon.Local,
+	"Start": daemon.Served, "Stop": daemon.Served, "Restart": daemon.Served, "Reload": daemon.Served, "Enable": daemon.Served,
+}
+
 // UnitState is what a unit does now.
 type UnitState struct {
 	Unit      Unit      `json:"unit"`
@@ -97,46 +120,6 @@ type UnitState struct {
 	Since     time.Time `json:"since"`  // when it entered that state
 	PID       int       `json:"pid"`
 	Detail    string    `json:"detail"` // why it failed, when it did
-}
-
-// FileLimit is how long a file may be.
-const FileLimit = 64 << 20
-
-// Input is what a command gets besides its fixed arguments.
-type Input struct {
-	// Staged files are written to a private folder first; the command's arguments refer to them by place.
-	Staged []File
-	// Args are the operands of commands that take some. The command's entry in the list says how many and of what form.
-	Args []string
-	// Timeout ends the command; zero means the list's own.
-	Timeout time.Duration
-}
-
-// File is the content for one place.
-type File struct {
-	Place   Place
-	Content []byte
-	// Parts are those of the content, where its renderer says which it has: then a change of some of them is written without the others.
-	Parts parts.Text `cbor:"-"`
-	// Redact makes of a content of the place, this or an earlier one, what people may see of it; nil shows all.
-	Redact func(content []byte) []byte `cbor:"-"`
-}
-
-// Redacted shows nothing.
-func Redacted([]byte) []byte { return []byte("<redacted>\n") }
-
-// Output is what a command printed.
-type Output struct {
-	Stdout   string
-	Stderr   string
-	ExitCode int
-	Duration time.Duration
-}
-
-// ExitError is a command that ended with a non-zero status.
-type ExitError struct {
-	Command Command
-	Output  Output
 }
 
 // Facts tells who the machine is.

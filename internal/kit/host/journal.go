@@ -11,70 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
-
-// LogSource names a daemon whose log is kept: by systemd's journal, or in a lab by its supervisor.
-type LogSource string
-
-// The sources.
-const (
-	APILogSource       LogSource = "api"
-	SchedulerLogSource LogSource = "scheduler"
-	HelperLogSource    LogSource = "helper"
-	WAFLogSource       LogSource = "waf"
-	ProxyLogSource     LogSource = "proxy"          // what the reverse proxy says about itself
-	RequestsLogSource  LogSource = "proxy-requests" // the requests that it logs
-	SquidLogSource     LogSource = "forward-proxy"
-	ResolverLogSource  LogSource = "dns"
-	TimeLogSource      LogSource = "ntp"
-	LeasesLogSource    LogSource = "dhcp"
-	RadiusLogSource    LogSource = "radius"
-	TunnelLogSource    LogSource = "tunnels"
-	DetectionLogSource LogSource = "ids"
-	VRRPLogSource      LogSource = "vrrp"
-	JournalLogSource   LogSource = "journal"
-)
-
-// LogSourceSpec is which lines of the journal are those of a source.
-type LogSourceSpec struct {
-	// Services are the units that it is, by systemd's names.
-	Services []string
-	// Slice is where the units of a template are.
-	Slice string
-	// Requests says which lines of the reverse proxy are its own: those about requests, or all others. Nil does not ask.
-	Requests *bool
-}
-
-var yes, no = true, false
-
-// logSources is the closed list: the rest of the journal cannot be read.
-var logSources = map[LogSource]LogSourceSpec{
-	APILogSource:       {Services: services(API)},
-	SchedulerLogSource: {Services: services(Scheduler)},
-	HelperLogSource:    {Services: slices.Concat(services(Helper), services(job.Names()...), services("gateway-firewall", "gateway-probe"))}, // systemd alone starts the last two
-	WAFLogSource:       {Services: services(WAF)},
-	ProxyLogSource:     {Services: services(HAProxy), Requests: &no},
-	RequestsLogSource:  {Services: services(HAProxy), Requests: &yes},
-	SquidLogSource:     {Services: services(Squid)},
-	ResolverLogSource:  {Services: services(Unbound)},
-	TimeLogSource:      {Services: services(Chrony)},
-	LeasesLogSource:    {Services: services(Kea)},
-	RadiusLogSource:    {Services: services(FreeRADIUS)},
-	TunnelLogSource:    {Slice: `system-gateway\x2dwireguard.slice`},
-	DetectionLogSource: {Services: services(CrowdSec, Bouncer)},
-	VRRPLogSource:      {Services: services(Keepalived)},
-	JournalLogSource:   {Services: services("systemd-journald")},
-}
-
-// Spec returns the entry in the closed list.
-func (s LogSource) Spec() (LogSourceSpec, error) {
-	spec, ok := logSources[s]
-	if !ok {
-		return spec, fmt.Errorf("no log source %q in the list", string(s))
-	}
-	return spec, nil
-}
 
 // Level is a severity. Lower levels are more severe.
 type Level int
@@ -187,23 +125,30 @@ type Journal interface {
 	FollowJournal(ctx context.Context, q JournalQuery, sink func(batch []JournalEntry)) error
 }
 
+var journalVerbs = daemon.Verbs{
+	"SearchJournal": daemon.Served, "FollowJournal": daemon.Served,
+}
+
 // JournalFilter picks the lines that a query asks for.
 type JournalFilter struct {
 	query    JournalQuery
 	services map[string][]LogSource
+	requests map[LogSource]*bool // by source, as LogSourceSpec has it
 	words    [][]byte
 	lower    []byte
 }
 
 // NewJournalFilter is the filter of a query that was checked.
 func NewJournalFilter(q JournalQuery) *JournalFilter {
-	f := &JournalFilter{query: q, services: map[string][]LogSource{}}
+	f := &JournalFilter{query: q, services: map[string][]LogSource{}, requests: map[LogSource]*bool{}}
 	for _, v := range q.Sources {
-		for _, s := range logSources[v].Services {
+		spec, _ := v.Spec()
+		f.requests[v] = spec.Requests
+		for _, s := range spec.Services {
 			f.services[s] = append(f.services[s], v)
 		}
-		if slice := logSources[v].Slice; slice != "" {
-			f.services[slice] = append(f.services[slice], v)
+		if spec.Slice != "" {
+			f.services[spec.Slice] = append(f.services[spec.Slice], v)
 		}
 	}
 	for _, w := range q.Words {
@@ -236,7 +181,7 @@ func (f *JournalFilter) Match(line JournalLine) (JournalEntry, bool) {
 	var source LogSource
 	for _, of := range line.Of {
 		for _, v := range f.services[of] {
-			wants := logSources[v].Requests
+			wants := f.requests[v]
 			if wants != nil {
 				requests = isRequest(text)
 			}

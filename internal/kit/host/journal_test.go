@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
 func TestWorded(t *testing.T) {
@@ -68,12 +70,12 @@ func TestHear(t *testing.T) {
 		}
 		return NewJournalFilter(q).Match(line)
 	}
-	both := []LogSource{ProxyLogSource, RequestsLogSource}
+	both := []LogSource{haproxy.LogSource, haproxy.RequestsLogSource}
 	e, ok := hear(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"/PATH"}}, say("haproxy.service", line))
-	if !ok || e.Source != RequestsLogSource || strings.Contains(e.Text, "secret") || !strings.Contains(e.Text, "/Path?… HTTP") {
+	if !ok || e.Source != haproxy.RequestsLogSource || strings.Contains(e.Text, "secret") || !strings.Contains(e.Text, "/Path?… HTTP") {
 		t.Errorf("%+v, %t", e, ok)
 	}
-	if e, ok = hear(JournalQuery{Sources: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Source != ProxyLogSource {
+	if e, ok = hear(JournalQuery{Sources: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Source != haproxy.LogSource {
 		t.Errorf("%+v, %t", e, ok)
 	}
 	for name, x := range map[string]struct {
@@ -120,9 +122,11 @@ func TestJournalQueriesAreClosed(t *testing.T) {
 }
 
 func TestEveryLogSourceIsComplete(t *testing.T) {
-	for v, spec := range logSources {
-		if len(spec.Services) == 0 && spec.Slice == "" {
-			t.Errorf("%s is nobody's", v)
+	for _, d := range daemons {
+		for v, spec := range d.Sources {
+			if len(spec.Services) == 0 && spec.Slice == "" {
+				t.Errorf("%s is nobody's", v)
+			}
 		}
 	}
 }

@@ -1,32 +1,6 @@
 package host
 
-import (
-	"fmt"
-)
-
-// Log is one log file of a daemon.
-type Log string
-
-// The logs.
-const (
-	RadiusLogins Log = "freeradius.logins" // who tried to log in
-	RadiusServer Log = "freeradius.server" // what the server says about itself and about what it drops
-	SquidAccess  Log = "squid.access"      // the requests of the forward proxy's clients
-)
-
-// LogSpec is where a log is, and how long it may become; 0 if others see to that.
-type LogSpec struct {
-	Path  string
-	Limit int64
-}
-
-// logs is the closed list: no other file can be read or cut.
-var logs = map[Log]LogSpec{
-	RadiusLogins: {"/var/log/freeradius/gateway-logins.log", 8 << 20},
-	RadiusServer: {"/var/log/freeradius/radius.log", 8 << 20},
-	// Debian's logrotate keeps it short.
-	SquidAccess: {"/var/log/squid/access.log", 0},
-}
+import "edge.internal/gateway/internal/kit/host/daemon"
 
 // Logs reads the log files of daemons.
 type Logs interface {
@@ -37,6 +11,11 @@ type Logs interface {
 	ReadLogBefore(l Log, at LogPlace, most int64) (LogPiece, error)
 	// TrimLog cuts a log that is longer than the list allows: its last half stays, beside it under the name with .1 behind.
 	TrimLog(l Log) error
+}
+
+var logsVerbs = daemon.Verbs{
+	"ReadLog": daemon.Repeatable, "ReadLogBefore": daemon.Repeatable,
+	"TrimLog": daemon.Served,
 }
 
 // LogPlace is a place in one of the files of a log.
@@ -52,13 +31,4 @@ type LogPiece struct {
 	From, To LogPlace
 	// More says that something may be before it.
 	More bool
-}
-
-// Spec returns the log's entry in the closed list.
-func (l Log) Spec() (LogSpec, error) {
-	spec, ok := logs[l]
-	if !ok {
-		return spec, fmt.Errorf("no log %q in the list", string(l))
-	}
-	return spec, nil
 }

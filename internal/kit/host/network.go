@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // RouteProtocol is the number that routes and addresses of the gateway carry in the kernel, so that the kernel itself says
@@ -51,6 +53,13 @@ type Network interface {
 	Forward(ctx context.Context, on bool) error
 	// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
 	AcceptRouters(ctx context.Context, link string) error
+}
+
+var networkVerbs = daemon.Verbs{
+	"Links": daemon.Local, "Routes": daemon.Local, "RouteTables": daemon.Local, "RouteTo": daemon.Local, "Neighbours": daemon.Local, "Forwarding": daemon.Local,
+	"LinkKinds":  daemon.Repeatable,
+	"CreateLink": daemon.Served, "ChangeLink": daemon.Served, "RemoveLink": daemon.Served, "SetAddress": daemon.Served, "RemoveAddress": daemon.Served,
+	"AddRoute": daemon.Served, "ReplaceRoute": daemon.Served, "RemoveRoute": daemon.Served, "Forward": daemon.Served, "AcceptRouters": daemon.Served,
 }
 
 // Link is one network interface of the kernel.

@@ -5,18 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // GatewayPackage is the package that the gateway itself comes in.
 const GatewayPackage = "gateway"
-
-// packageNames is the closed list: the gateway, and what it manages.
-var packageNames = []string{
-	GatewayPackage, "haproxy", "nftables", "unbound", "chrony", "squid", "kea-dhcp4-server", "freeradius", "keepalived", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer",
-}
-
-// PackageNames returns the closed list, the gateway's own package first.
-func PackageNames() []string { return packageNames }
 
 // ListsFile is the last refresh of apt's lists.
 const ListsFile = "/var/lib/gateway-upgrade/lists.json"
@@ -27,6 +21,11 @@ type Packages interface {
 	PackageVersions(ctx context.Context) (PackageVersions, error)
 	// RefreshPackages has apt fetch its lists, and does not wait for it. A machine whose gateway is no package is ErrNotInstalled.
 	RefreshPackages(ctx context.Context) error
+}
+
+var packagesVerbs = daemon.Verbs{
+	"PackageVersions": daemon.Local,
+	"RefreshPackages": daemon.Repeatable,
 }
 
 // PackageVersions are the versions of packages, and how old that knowledge is.

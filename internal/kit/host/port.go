@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // Ports tells who uses the machine's ports.
@@ -17,6 +19,11 @@ type Ports interface {
 	// Deafen makes a listener drop the first packet of every new connection: its clients try again, and find another listener that
 	// shares the port. Those that have begun to connect are not disturbed.
 	Deafen(ctx context.Context, listener *os.File) error
+}
+
+var portsVerbs = daemon.Verbs{
+	"PortUsers": daemon.Repeatable,
+	"Listen":    daemon.Served, "Deafen": daemon.Served,
 }
 
 // PortUser is a process that uses a port.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/host/daemon"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -20,6 +21,10 @@ type Probes interface {
 	// Probe runs a program of the closed list and hands on what it prints, while it runs. The sink must not keep what it gets. When the
 	// context ends, so do the program and its children.
 	Probe(ctx context.Context, p Probe, sink func(output []byte)) (ProbeEnd, error)
+}
+
+var probesVerbs = daemon.Verbs{
+	"Probe": daemon.Probed,
 }
 
 // ProbeSocket is where the programs that look at the network are asked for. It is beside HelperSocket.

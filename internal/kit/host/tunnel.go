@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
 // TunnelProtocol is the number that addresses, routes and rules of tunnels carry in the kernel. It is not that of the rest of
@@ -38,6 +40,12 @@ type Tunnels interface {
 	RemoveRule(ctx context.Context, r Rule) error
 	// TunnelFiles reads the configuration files that the machine has for WireGuard, by name.
 	TunnelFiles(ctx context.Context) ([]TunnelFile, error)
+}
+
+var tunnelsVerbs = daemon.Verbs{
+	"Rules":         daemon.Local,
+	"TunnelDevices": daemon.Repeatable, "TunnelFiles": daemon.Repeatable,
+	"CreateTunnel": daemon.Served, "ChangeTunnel": daemon.Served, "RemoveTunnel": daemon.Served, "AddRule": daemon.Served, "RemoveRule": daemon.Served,
 }
 
 // TunnelKey is a key of WireGuard. All zeros are no key.

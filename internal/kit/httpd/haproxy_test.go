@@ -16,7 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/packaging"
 )
@@ -108,7 +110,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, node := range l.All() {
-				for _, u := range []host.Unit{host.API, host.Chrony, host.HAProxy} {
+				for _, u := range []host.Unit{host.API, chrony.Unit, haproxy.Unit} {
 					log, _ := os.ReadFile(node.Log(u))
 					t.Logf("%s of %s:\n%s", u, node.Name(), log[max(0, len(log)-4000):])
 				}

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/spoe"
 	"edge.internal/gateway/internal/waf/spoe/spoetest"

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine/haproxy"
-	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // proxy asks the agent about every request, and answers with what the agent set. Its time limits suit a slow machine, because these tests

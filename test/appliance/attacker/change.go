@@ -12,6 +12,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/host/helper/guard/fuzz"
 	"edge.internal/gateway/test/appliance/attacker/wish"
 )
@@ -102,7 +103,7 @@ func (c *changer) start(s fuzz.Subject) {
 	unit := wish.Daemons[s.Command]
 	c.told.Started[unit]++
 	err := helpers.Restart(ctx, unit)
-	if err == nil && unit == host.Kea {
+	if err == nil && unit == kea.Unit {
 		err = answers()
 	}
 	if err != nil {
@@ -113,7 +114,7 @@ func (c *changer) start(s fuzz.Subject) {
 // answers waits until Kea answers. It counts as started before it has read its file, which it may not like.
 func answers() (err error) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err = helpers.LeaseServerAsk(ctx, host.LeaseServerStatus, nil); err == nil {
+		if _, err = helpers.LeaseServerAsk(ctx, kea.Status, nil); err == nil {
 			return nil
 		}
 	}

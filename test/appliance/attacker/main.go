@@ -15,6 +15,15 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/host/helper"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 	"edge.internal/gateway/internal/kit/parts"
@@ -67,8 +76,8 @@ func main() {
 // names lead out of every closed list.
 var names = []string{
 	"", ".", "..", "/", "x", "../../etc/passwd", "/etc/shadow", "/etc/cron.d/x", "haproxy.config/../../../cron.d/x", "haproxy.config\x00", "HAPROXY.CONFIG", " haproxy.config",
-	string(host.ProxyCertificate(uuid.Nil)) + "/../../../../cron.d/x", strings.Replace(string(host.ProxyCertificate(uuid.Nil)), uuid.Nil.String(), "../../../cron.d/x", 1),
-	string(host.TunnelState(value.Must[value.IfName]("a"))) + "/../../../../etc/cron.d/x", strings.TrimSuffix(string(host.TunnelState(value.Must[value.IfName]("a"))), "a") + "../../../etc/cron.d/x",
+	string(haproxy.Certificate(uuid.Nil)) + "/../../../../cron.d/x", strings.Replace(string(haproxy.Certificate(uuid.Nil)), uuid.Nil.String(), "../../../cron.d/x", 1),
+	string(wireguard.State(value.Must[value.IfName]("a"))) + "/../../../../etc/cron.d/x", strings.TrimSuffix(string(wireguard.State(value.Must[value.IfName]("a"))), "a") + "../../../etc/cron.d/x",
 }
 
 func places() {
@@ -83,7 +92,7 @@ func places() {
 		refused(err, "reading the log %q: %q", n, content)
 		refused(helpers.TrimLog(host.Log(n)), "trimming the log %q", n)
 		file := host.File{Place: p, Content: []byte("x")}
-		_, err = helpers.Run(ctx, host.ChronyCheck, host.Input{Staged: []host.File{file}})
+		_, err = helpers.Run(ctx, chrony.Check, host.Input{Staged: []host.File{file}})
 		refused(err, "staging %q", n)
 		_, err = helpers.FilterDigestOf(ctx, file)
 		refused(err, "loading %q", n)
@@ -96,13 +105,13 @@ func contents() {
 		refusedAsHostile(helpers.Install(f.Place, f.Content), "installing %s: %q", f.Place, f.Content)
 		part := parts.Change{Add: []parts.Addition{{Before: 1, Text: f.Content}}}
 		refused(helpers.Amend(f.Place, part), "changing %s: %q", f.Place, f.Content)
-		refusedAsHostile(helpers.Amend(host.PacketFilterTable, part), "changing the packet filter: %q", f.Content)
+		refusedAsHostile(helpers.Amend(nftables.Table, part), "changing the packet filter: %q", f.Content)
 		for _, c := range known {
 			_, err := helpers.Run(ctx, c, host.Input{Staged: []host.File{f}})
 			refusedAsHostile(err, "%s with %s: %q", c, f.Place, f.Content)
 		}
 	}
-	refused(helpers.Install(host.ProxyHosts, make([]byte, 65<<20)), "a file without end")
+	refused(helpers.Install(haproxy.Hosts, make([]byte, 65<<20)), "a file without end")
 }
 
 func units() {
@@ -119,7 +128,7 @@ func units() {
 
 // known are commands of the list that take files.
 var known = []host.Command{
-	host.ChronyCheck, host.NftCheck, host.NftLoad, host.HAProxyCheck, host.UnboundCheck, host.SquidCheck, host.KeaCheck, host.FreeRADIUSCheck, host.VRRPCheck,
+	chrony.Check, nftables.Check, nftables.Load, haproxy.Check, unbound.Check, squid.Check, kea.Check, freeradius.Check, keepalived.Check,
 }
 
 func commands() {
@@ -127,7 +136,7 @@ func commands() {
 		_, err := helpers.Run(ctx, host.Command(n), host.Input{})
 		refused(err, "running %q", n)
 	}
-	for _, c := range append(known, host.HAProxyVersion, host.WireguardGo) {
+	for _, c := range append(known, haproxy.Version, wireguard.Go) {
 		for _, args := range [][]string{{"-c", "id"}, {"--version"}, {"-f"}, {";id"}, {"$(id)"}, {"../x"}, {"a b"}, {"/etc/shadow"}} {
 			_, err := helpers.Run(ctx, c, host.Input{Args: args})
 			refused(err, "%s %q", c, args)
@@ -156,7 +165,7 @@ func network() {
 
 func leaseServer() {
 	for _, c := range append(names, "config-set", "config-write", "config-test", "shutdown", "libreload", "lease4-wipe") {
-		_, err := helpers.LeaseServerAsk(ctx, host.LeaseCommand(c), json.RawMessage(`{"filename": "/etc/cron.d/x"}`))
+		_, err := helpers.LeaseServerAsk(ctx, kea.Command(c), json.RawMessage(`{"filename": "/etc/cron.d/x"}`))
 		refused(err, "asking Kea for %q", c)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 )
 
 // Role is what other nodes connect as. It can read the shared tables; as it may replicate, it could also follow changes of
@@ -78,13 +79,13 @@ func (s Settings) Files(path where) ([]host.File, error) {
 	}
 	settings := []string{
 		"listen_addresses = '" + everywhere + "'",
-		"hba_file = '" + path(host.DatabaseAccess) + "'",
-		"ident_file = '" + path(host.DatabaseMembers) + "'",
+		"hba_file = '" + path(postgresql.Access) + "'",
+		"ident_file = '" + path(postgresql.Members) + "'",
 		"ssl = on",
 		"ssl_min_protocol_version = 'TLSv1.3'",
-		"ssl_ca_file = '" + path(host.DatabaseAuthority) + "'",
-		"ssl_cert_file = '" + path(host.DatabaseIdentity) + "'",
-		"ssl_key_file = '" + path(host.DatabaseIdentity) + "'",
+		"ssl_ca_file = '" + path(postgresql.Authority) + "'",
+		"ssl_cert_file = '" + path(postgresql.Identity) + "'",
+		"ssl_key_file = '" + path(postgresql.Identity) + "'",
 		"wal_sender_timeout = '15s'",
 		"wal_receiver_timeout = '15s'",
 		"wal_retrieve_retry_interval = '1s'",
@@ -92,23 +93,23 @@ func (s Settings) Files(path where) ([]host.File, error) {
 	}
 	text := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
 	return []host.File{
-		{Place: host.DatabaseAuthority, Content: s.Authority}, {Place: host.DatabaseIdentity, Content: s.Identity, Redact: host.Redacted},
-		{Place: host.DatabaseMembers, Content: text(members)}, {Place: host.DatabaseAccess, Content: text(access)}, {Place: host.DatabaseSettings, Content: text(settings)},
+		{Place: postgresql.Authority, Content: s.Authority}, {Place: postgresql.Identity, Content: s.Identity, Redact: host.Redacted},
+		{Place: postgresql.Members, Content: text(members)}, {Place: postgresql.Access, Content: text(access)}, {Place: postgresql.Settings, Content: text(settings)},
 	}, nil
 }
 
 // Conninfo returns the connection string for the database of another node, which is verified by name. The programs of the gateway
 // cannot read PostgreSQL's key, and use their own certificate instead of the files: see db.DB.Identify.
 func Conninfo(name string, peer netip.Addr, path where) string {
-	identity := path(host.DatabaseIdentity)
+	identity := path(postgresql.Identity)
 	return fmt.Sprintf("host=%s hostaddr=%s port=5432 dbname=gateway user=%s sslmode=verify-full ssl_min_protocol_version=TLSv1.3 sslrootcert=%s sslcert=%s sslkey=%s connect_timeout=5 tcp_user_timeout=15000",
-		name, peer, Role, path(host.DatabaseAuthority), identity, identity)
+		name, peer, Role, path(postgresql.Authority), identity, identity)
 }
 
 // Machine is what peering needs of the machine.
 type Machine interface {
 	host.Files
-	host.Database
+	postgresql.Database
 }
 
 const (
@@ -129,7 +130,7 @@ func Install(ctx context.Context, m Machine, d *db.DB, s Settings) error {
 	if err != nil {
 		return err
 	}
-	want := server{listen: everywhere, access: m.Path(host.DatabaseAccess), members: m.Path(host.DatabaseMembers), tls: true}
+	want := server{listen: everywhere, access: m.Path(postgresql.Access), members: m.Path(postgresql.Members), tls: true}
 	if !changed {
 		if is, err := look(ctx, d); err == nil && is.same(want) {
 			return nil
@@ -140,7 +141,7 @@ func Install(ctx context.Context, m Machine, d *db.DB, s Settings) error {
 			return true, nil
 		}
 		// The restart removes the settings if PostgreSQL does not start with them.
-		if _, err := m.Read(host.DatabaseSettings); errors.Is(err, fs.ErrNotExist) {
+		if _, err := m.Read(postgresql.Settings); errors.Is(err, fs.ErrNotExist) {
 			return false, ErrRefused
 		}
 		return false, nil
@@ -171,13 +172,13 @@ func write(m host.Files, files []host.File) (changed bool, err error) {
 // the authority is deleted last.
 func Remove(ctx context.Context, m Machine, d *db.DB) error {
 	began := time.Now()
-	if err := m.Remove(host.DatabaseSettings); err != nil {
+	if err := m.Remove(postgresql.Settings); err != nil {
 		return err
 	}
-	if err := load(ctx, m, d, began, func(is server) (bool, error) { return is.access != m.Path(host.DatabaseAccess), nil }); err != nil {
+	if err := load(ctx, m, d, began, func(is server) (bool, error) { return is.access != m.Path(postgresql.Access), nil }); err != nil {
 		return err
 	}
-	for _, p := range []host.Place{host.DatabaseAccess, host.DatabaseMembers, host.DatabaseIdentity, host.DatabaseAuthority} {
+	for _, p := range []host.Place{postgresql.Access, postgresql.Members, postgresql.Identity, postgresql.Authority} {
 		if err := m.Remove(p); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db/peering"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 )
 
@@ -20,7 +21,7 @@ func TestTheHelperTakesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := files[len(files)-1].Place; last != host.DatabaseSettings {
+	if last := files[len(files)-1].Place; last != postgresql.Settings {
 		t.Errorf("the last file is %s, and not the one that names the others", last)
 	}
 	for _, f := range files {
@@ -29,18 +30,18 @@ func TestTheHelperTakesNothingElse(t *testing.T) {
 		}
 	}
 	for place, hostile := range map[host.Place][]string{
-		host.DatabaseSettings: {
+		postgresql.Settings: {
 			"archive_command = 'id'", "shared_preload_libraries = 'x'", "hba_file = '/tmp/hba.conf'", "ssl = off", "ssl_passphrase_command = 'id'", "include '/tmp/x'",
 			"listen_addresses = '*' # '\nssl = off", "ssl_min_protocol_version = 'TLSv1'", "krb_server_keyfile = '/etc/shadow'",
 		},
-		host.DatabaseAccess: {
+		postgresql.Access: {
 			"host all all 0.0.0.0/0 trust", "local all all trust", "hostssl gateway gateway_repl 0.0.0.0/0 cert clientcert=verify-full map=cluster",
 			"hostssl gateway gateway_repl 10.99.0.0/24 cert clientcert=verify-full map=cluster", "hostssl all gateway_repl 10.99.0.12/32 cert clientcert=verify-full map=cluster",
 			"hostssl gateway postgres 10.99.0.12/32 cert clientcert=verify-full map=cluster", "hostssl gateway gateway_repl 10.99.0.12/32 cert clientcert=verify-full map=gateway",
 			"host gateway gateway_repl 10.99.0.12/32 cert clientcert=verify-full map=cluster", "hostssl gateway gateway_repl all cert clientcert=verify-full map=cluster",
 			"local all all pam pamservice=x", "@/etc/passwd",
 		},
-		host.DatabaseMembers: {
+		postgresql.Members: {
 			"cluster /.* gateway_repl", "cluster node postgres", "gateway gateway postgres", "gateway /^(.*)$ postgres", "cluster \"a b\" gateway_repl", "gateway gateway-waf gateway",
 		},
 	} {

@@ -25,8 +25,9 @@ import (
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 	"edge.internal/gateway/internal/kit/host/machine/files"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/schema"
 )
@@ -150,7 +151,7 @@ func newMachine(t *testing.T) (*machine, *db.DB) {
 		t.Fatal(err)
 	}
 	m := &machine{Files: files.New(home.Home{Root: dir})}
-	m.opts = private.Options{Dir: filepath.Join(dir, "pg"), Settings: m.Path(host.DatabaseSettings)}
+	m.opts = private.Options{Dir: filepath.Join(dir, "pg"), Settings: m.Path(postgresql.Settings)}
 	if err := m.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -296,14 +297,14 @@ func TestMembersAlone(t *testing.T) {
 	if m.starts != 2 {
 		t.Errorf("PostgreSQL has started %d times", m.starts)
 	}
-	if info, err := os.Stat(m.Path(host.DatabaseIdentity)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(m.Path(postgresql.Identity)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v, %v", info, err)
 	}
 
 	if err := peering.Remove(t.Context(), m, d); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(m.Path(host.DatabaseIdentity)); !os.IsNotExist(err) {
+	if _, err := os.Stat(m.Path(postgresql.Identity)); !os.IsNotExist(err) {
 		t.Errorf("the key is still there: %v", err)
 	}
 	if _, err := as(member, conninfo, false); err == nil {

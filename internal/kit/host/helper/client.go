@@ -18,13 +18,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/talk"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
+	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
 // Client is a machine for a program that is not root. What needs no privilege, or one that a group gives, is done in this process by
 // the machine that it embeds; the rest is asked of the helper.
 type Client struct {
-	host.Machine
+	here
+	haproxy.ServedProxy
+	kea.ServedLeases
+	crowdsec.ServedBans
+	keepalived.ServedRouter
+	postgresql.ServedDatabase
+
 	socket string
 	does   string  // what its other end does, for people
 	probes *Client // to who looks at the network for it
@@ -33,16 +44,24 @@ type Client struct {
 	idle []*connection // under mu
 }
 
+// here is the machine as this process may use it. What is served is done by Client's other methods, which hide those of the same names.
+type here struct{ host.Machine }
+
 // keepIdle is how many quiet connections are kept.
 const keepIdle = 8
 
 // New returns a machine whose helper listens at the socket.
 func New(local host.Machine, socket string) *Client {
 	beside := filepath.Join(filepath.Dir(socket), filepath.Base(host.ProbeSocket))
-	return &Client{
-		Machine: local, socket: socket, does: "gateway-helper, which does what needs root",
+	c := &Client{
+		here: here{local}, socket: socket, does: "gateway-helper, which does what needs root",
 		probes: &Client{socket: beside, does: "gateway-probe, which looks at the network"},
 	}
+	a := asker{c}
+	c.ServedProxy, c.ServedLeases = haproxy.ServedProxy{Helper: a}, kea.ServedLeases{Helper: a}
+	c.ServedBans, c.ServedRouter = crowdsec.ServedBans{Helper: a}, keepalived.ServedRouter{Helper: a}
+	c.ServedDatabase = postgresql.ServedDatabase{Helper: a}
+	return c
 }
 
 // connection is one to the helper, on which one verb runs at a time.
@@ -191,6 +210,17 @@ func (c *connection) exchange(verb string, args []any, called func(in *cbor.Deco
 		}
 		return f.Failure.unpack(), nil
 	}
+}
+
+// asker is the helper as the daemons' folders know it.
+type asker struct{ c *Client }
+
+func (a asker) Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error {
+	var read func(in *cbor.Decoder) error
+	if called != nil {
+		read = func(in *cbor.Decoder) error { return called(in.Decode) }
+	}
+	return a.c.exchange(ctx, verb, args, read, results...)
 }
 
 // ask asks for a verb with one result.

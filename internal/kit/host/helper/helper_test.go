@@ -24,6 +24,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -184,13 +187,13 @@ func TestEveryVerbArrives(t *testing.T) {
 func TestErrorsStayWhatTheyAre(t *testing.T) {
 	var fails error
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.ValueOf(&fails).Elem()} })
-	exit := &host.ExitError{Command: host.ChronyCheck, Output: host.Output{Stderr: "bad line 3", ExitCode: 1}}
+	exit := &host.ExitError{Command: chrony.Check, Output: host.Output{Stderr: "bad line 3", ExitCode: 1}}
 	for _, want := range []error{
 		host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, unix.ENOSPC, unix.EEXIST, context.DeadlineExceeded,
 		&fs.PathError{Op: "open", Path: "/x", Err: syscall.EACCES},
 	} {
 		fails = fmt.Errorf("doing it: %w", want)
-		err := c.Start(t.Context(), host.Chrony)
+		err := c.Start(t.Context(), chrony.Unit)
 		if err == nil || err.Error() != fails.Error() {
 			t.Errorf("%v became %v", fails, err)
 		}
@@ -201,20 +204,20 @@ func TestErrorsStayWhatTheyAre(t *testing.T) {
 		}
 	}
 	fails = fmt.Errorf("checking: %w", exit)
-	got, ok := errors.AsType[*host.ExitError](c.Start(t.Context(), host.Chrony))
+	got, ok := errors.AsType[*host.ExitError](c.Start(t.Context(), chrony.Unit))
 	if diff := cmp.Diff(exit, got); !ok || diff != "" {
 		t.Error(diff)
 	}
-	fails = &host.ReloadRefused{Log: "[ALERT] (1) : no"}
-	if err, ok := errors.AsType[*host.ReloadRefused](c.Start(t.Context(), host.Chrony)); !ok || err.Error() != fails.Error() {
+	fails = &haproxy.ReloadRefused{Log: "[ALERT] (1) : no"}
+	if err, ok := errors.AsType[*haproxy.ReloadRefused](c.Start(t.Context(), chrony.Unit)); !ok || err.Error() != fails.Error() {
 		t.Errorf("%v", err)
 	}
-	fails = &host.LeaseServerRefused{Command: host.LeaseServerReload, Text: "no"}
-	if err, ok := errors.AsType[*host.LeaseServerRefused](c.Start(t.Context(), host.Chrony)); !ok || err.Error() != fails.Error() {
+	fails = &kea.Refused{Command: kea.Reload, Text: "no"}
+	if err, ok := errors.AsType[*kea.Refused](c.Start(t.Context(), chrony.Unit)); !ok || err.Error() != fails.Error() {
 		t.Errorf("%v", err)
 	}
 	fails = nil
-	if err := c.Start(t.Context(), host.Chrony); err != nil {
+	if err := c.Start(t.Context(), chrony.Unit); err != nil {
 		t.Error(err)
 	}
 }
@@ -236,7 +239,7 @@ func TestOtherVerbsAreRefused(t *testing.T) {
 // Only root and the gateway's user are served; the kernel says who asks.
 func TestStrangersAreTurnedAway(t *testing.T) {
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
-	if err := c.Stop(t.Context(), host.Chrony); err != nil {
+	if err := c.Stop(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
@@ -276,7 +279,7 @@ func TestHangingUpEndsTheVerb(t *testing.T) {
 		<-begun
 		cancel(gone)
 	}()
-	if err := c.Restart(ctx, host.HAProxy); !errors.Is(err, gone) {
+	if err := c.Restart(ctx, haproxy.Unit); !errors.Is(err, gone) {
 		t.Errorf("err = %v", err)
 	}
 	<-ended
@@ -317,8 +320,8 @@ func TestHelperThatDies(t *testing.T) {
 	c := New(hosttest.New(), socket)
 	defer c.Close()
 	for name, ask := range map[string]func() error{
-		"Install": func() error { return c.Install(host.ChronyDropIn, nil) },
-		"Restart": func() error { return c.Restart(t.Context(), host.Chrony) },
+		"Install": func() error { return c.Install(chrony.DropIn, nil) },
+		"Restart": func() error { return c.Restart(t.Context(), chrony.Unit) },
 	} {
 		dies, err := Listen(socket, 0)
 		if err != nil {
@@ -419,7 +422,7 @@ func TestHelperThatComesBack(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := c.Start(ctx, host.Chrony); err == nil {
+	if err := c.Start(ctx, chrony.Unit); err == nil {
 		t.Error("without a helper it was done")
 	}
 	for range 3 {
@@ -431,11 +434,11 @@ func TestHelperThatComesBack(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- Serve(ctx, l, hosttest.New(), 0, slog.New(slog.DiscardHandler)) }()
 		for range 3 {
-			if err := c.Install(host.ChronyDropIn, []byte("x")); err != nil {
+			if err := c.Install(chrony.DropIn, []byte("x")); err != nil {
 				t.Error(err)
 			}
 		}
-		if content, err := c.Read(host.ChronyDropIn); err != nil || string(content) != "x" {
+		if content, err := c.Read(chrony.DropIn); err != nil || string(content) != "x" {
 			t.Errorf("%q, %v", content, err)
 		}
 		cancel()
@@ -460,7 +463,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		content := make([]byte, size)
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			for b.Loop() {
-				if err := c.Install(host.ChronyDropIn, content); err != nil {
+				if err := c.Install(chrony.DropIn, content); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -563,7 +566,7 @@ func TestAPanicIsAnError(t *testing.T) {
 		return []reflect.Value{reflect.Zero(errorType)}
 	})
 	for range 2 {
-		if _, err := c.Read(host.ProxyConfig); err == nil || !strings.Contains(err.Error(), "Read has failed") {
+		if _, err := c.Read(haproxy.Config); err == nil || !strings.Contains(err.Error(), "Read has failed") {
 			t.Fatal(err)
 		}
 		if err := c.Sweep(); err != nil {
@@ -575,10 +578,10 @@ func TestAPanicIsAnError(t *testing.T) {
 // What is larger than any place is not read, and others are served all the same.
 func TestMessagesAreBounded(t *testing.T) {
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
-	if err := c.Install(host.ProxyHosts, make([]byte, 64<<20)); err != nil {
+	if err := c.Install(haproxy.Hosts, make([]byte, 64<<20)); err != nil {
 		t.Error(err)
 	}
-	if err := c.Install(host.ProxyHosts, make([]byte, messageLimit)); err == nil {
+	if err := c.Install(haproxy.Hosts, make([]byte, messageLimit)); err == nil {
 		t.Error("a message without end was taken")
 	}
 	if err := c.Sweep(); err != nil {
@@ -599,7 +602,7 @@ func TestLargeMessagesTakeTurns(t *testing.T) {
 	var asked sync.WaitGroup
 	for range largeMessages + 1 {
 		asked.Go(func() {
-			if err := c.Install(host.ProxyHosts, make([]byte, 2*smallMessage)); err != nil {
+			if err := c.Install(haproxy.Hosts, make([]byte, 2*smallMessage)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/talk"
+	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
 const (

@@ -2,52 +2,40 @@ package helper
 
 import (
 	"context"
-	"encoding/json"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// served are the verbs that the helper does.
-var served = map[string]bool{
-	"Read": true, "Install": true, "Amend": true, "Remove": true, "Sweep": true, "ReadLog": true, "TrimLog": true, "Run": true,
-	"Start": true, "Stop": true, "Restart": true, "Reload": true, "Enable": true,
-	"LinkKinds": true, "CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
-	"AddRoute": true, "ReplaceRoute": true, "RemoveRoute": true, "AddRule": true, "RemoveRule": true,
-	"Forward": true, "AcceptRouters": true, "PortUsers": true, "Listen": true, "Deafen": true,
-	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "FilterLoad": true, "FilterChange": true, "PacketLog": true,
-	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
-	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
-	"RefreshPackages": true, "BeginJob": true, "EndJob": true, "LoadDatabaseSettings": true,
-	"Connections": true, "Traffic": true, "EndConnection": true,
-	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
-	"FollowRouter": true, "DetectionSpare": true, "DetectionDropped": true,
+// with are the verbs that need one of some privileges.
+func with(some ...daemon.Privilege) map[string]bool {
+	verbs := map[string]bool{}
+	for name, privilege := range host.Verbs {
+		if slices.Contains(some, privilege) {
+			verbs[name] = true
+		}
+	}
+	return verbs
 }
 
-// local are the verbs that need no privilege, or one that a group gives. The program that wants them does them itself.
-var local = map[string]bool{
-	"Path": true, "State": true, "Watch": true, "Facts": true, "Vendors": true, "Resources": true,
-	"Links": true, "Routes": true, "Rules": true, "RouteTables": true, "RouteTo": true, "Neighbours": true, "Forwarding": true,
-	"ProxyAsk": true, "ResolverAsk": true, "SquidReport": true, "SquidJudge": true, "RadiusLogin": true, "DetectionAsk": true,
-	"PackageVersions": true, "ReadJob": true, "DumpDatabase": true, "ReadDump": true,
-}
-
-// probes is what is served apart from the helper, by a process that is not root.
-var probes = map[string]bool{"Probe": true}
-
-// repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
-var repeatable = map[string]bool{
-	"Read": true, "Install": true, "Amend": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
-	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
-	"LinkKinds": true, "ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "EndJob": true, "LoadDatabaseSettings": true,
-	"Connections": true, "Traffic": true, "DetectionSpare": true, "DetectionDropped": true,
-}
+var (
+	// served are the verbs that the helper does.
+	served = with(daemon.Served, daemon.Repeatable)
+	// repeatable are those of them that may be done twice.
+	repeatable = with(daemon.Repeatable)
+	// local are the verbs that the program that wants them does itself.
+	local = with(daemon.Local)
+	// probes is what is served apart from the helper, by a process that is not root.
+	probes = with(daemon.Probed)
+)
 
 func (c *Client) Read(p host.Place) ([]byte, error) {
 	return ask[[]byte](context.Background(), c, "Read", p)
@@ -74,7 +62,7 @@ func (c *Client) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.L
 }
 
 func (c *Client) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
-	return until(ctx, c.exchange(ctx, "SearchJournal", []any{q}, func(in *cbor.Decoder) error {
+	return daemon.Until(ctx, c.exchange(ctx, "SearchJournal", []any{q}, func(in *cbor.Decoder) error {
 		var batch []host.JournalEntry
 		var at host.JournalPlace
 		if err := in.Decode(&batch); err != nil {
@@ -89,23 +77,12 @@ func (c *Client) SearchJournal(ctx context.Context, q host.JournalQuery, sink fu
 }
 
 func (c *Client) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
-	return until(ctx, c.exchange(ctx, "FollowJournal", []any{q}, func(in *cbor.Decoder) error {
+	return daemon.Until(ctx, c.exchange(ctx, "FollowJournal", []any{q}, func(in *cbor.Decoder) error {
 		var batch []host.JournalEntry
 		if err := in.Decode(&batch); err != nil {
 			return err
 		}
 		sink(batch)
-		return nil
-	}))
-}
-
-func (c *Client) FollowRouter(ctx context.Context, told func(host.RouterState)) error {
-	return until(ctx, c.exchange(ctx, "FollowRouter", nil, func(in *cbor.Decoder) error {
-		var state host.RouterState
-		if err := in.Decode(&state); err != nil {
-			return err
-		}
-		told(state)
 		return nil
 	}))
 }
@@ -197,7 +174,7 @@ func (c *Client) FilterDigestOf(ctx context.Context, f host.File) (string, error
 }
 
 func (c *Client) FilterChanges(ctx context.Context, changed func()) error {
-	return until(ctx, c.exchange(ctx, "FilterChanges", nil, func(*cbor.Decoder) error {
+	return daemon.Until(ctx, c.exchange(ctx, "FilterChanges", nil, func(*cbor.Decoder) error {
 		changed()
 		return nil
 	}))
@@ -218,7 +195,7 @@ func (c *Client) FilterChange(ctx context.Context, change nft.Change) ([]host.Fi
 func (c *Client) PacketLog(ctx context.Context, sink func(batch []host.LoggedPacket, lost uint64)) error {
 	var batch []host.LoggedPacket
 	var lost uint64
-	return until(ctx, c.exchange(ctx, "PacketLog", nil, func(in *cbor.Decoder) error {
+	return daemon.Until(ctx, c.exchange(ctx, "PacketLog", nil, func(in *cbor.Decoder) error {
 		batch = batch[:0]
 		if err := in.Decode(&batch); err != nil {
 			return err
@@ -229,26 +206,6 @@ func (c *Client) PacketLog(ctx context.Context, sink func(batch []host.LoggedPac
 		sink(batch, lost)
 		return nil
 	}))
-}
-
-// until is the end of a verb that lasts until its context ends: that is how it ends well.
-func until(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-func (c *Client) ProxyReload(ctx context.Context) (host.ProxyProcess, error) {
-	return ask[host.ProxyProcess](ctx, c, "ProxyReload")
-}
-
-func (c *Client) ProxyProcess(ctx context.Context) (host.ProxyProcess, error) {
-	return ask[host.ProxyProcess](ctx, c, "ProxyProcess")
-}
-
-func (c *Client) LeaseServerAsk(ctx context.Context, command host.LeaseCommand, arguments json.RawMessage) (json.RawMessage, error) {
-	return ask[json.RawMessage](ctx, c, "LeaseServerAsk", command, arguments)
 }
 
 func (c *Client) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error) {
@@ -273,24 +230,12 @@ func (c *Client) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
 
 func (c *Client) RefreshPackages(ctx context.Context) error { return c.do(ctx, "RefreshPackages") }
 
-func (c *Client) LoadDatabaseSettings(ctx context.Context) error {
-	return c.do(ctx, "LoadDatabaseSettings")
-}
-
 func (c *Client) Connections(ctx context.Context, q host.ConnectionQuery) (host.ConnectionPage, error) {
 	return ask[host.ConnectionPage](ctx, c, "Connections", q)
 }
 
 func (c *Client) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
 	return ask[host.Traffic](ctx, c, "Traffic", of)
-}
-
-func (c *Client) DetectionSpare(ctx context.Context, addresses []netip.Addr) error {
-	return c.do(ctx, "DetectionSpare", addresses)
-}
-
-func (c *Client) DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error) {
-	return ask[[]netip.Addr](ctx, c, "DetectionDropped", of)
 }
 
 func (c *Client) EndConnection(ctx context.Context, k host.ConnectionKey) error {

@@ -40,14 +40,21 @@ type failure struct {
 	// Is are the indexes of the known errors that it is.
 	Is []int `cbor:"2,keyasint,omitempty"`
 	// Errno is the kernel's number; 0 for none.
-	Errno uint32                   `cbor:"3,keyasint,omitempty"`
-	Exit  *host.ExitError          `cbor:"4,keyasint,omitempty"`
-	Proxy *host.ReloadRefused      `cbor:"5,keyasint,omitempty"`
-	Kea   *host.LeaseServerRefused `cbor:"6,keyasint,omitempty"`
+	Errno uint32 `cbor:"3,keyasint,omitempty"`
+	// Of are the errors of known types that it is, by the index of the type.
+	Of map[int]cbor.RawMessage `cbor:"4,keyasint,omitempty"`
 }
 
 // known are the errors that callers compare with.
 var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, job.ErrUpgradeRuns, job.ErrRestoreRuns, job.ErrRepairRuns, host.ErrFilterMoved, parts.ErrOther}
+
+// types are pointers to the structs that callers ask for.
+var types = func() (list []reflect.Type) {
+	for _, e := range append([]error{(*host.ExitError)(nil)}, host.Refusals()...) {
+		list = append(list, reflect.TypeOf(e))
+	}
+	return list
+}()
 
 // pack makes an error ready to be sent.
 func pack(err error) *failure {
@@ -63,9 +70,18 @@ func pack(err error) *failure {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.Errno = uint32(errno)
 	}
-	f.Exit, _ = errors.AsType[*host.ExitError](err)
-	f.Proxy, _ = errors.AsType[*host.ReloadRefused](err)
-	f.Kea, _ = errors.AsType[*host.LeaseServerRefused](err)
+	for i, t := range types {
+		found := reflect.New(t)
+		if !errors.As(err, found.Interface()) {
+			continue
+		}
+		if content, err := encoding.Marshal(found.Elem().Interface()); err == nil {
+			if f.Of == nil {
+				f.Of = map[int]cbor.RawMessage{}
+			}
+			f.Of[i] = content
+		}
+	}
 	return f
 }
 
@@ -91,14 +107,14 @@ func (f *failure) unpack() error {
 	if f.Errno != 0 {
 		e.inside = append(e.inside, syscall.Errno(f.Errno))
 	}
-	if f.Exit != nil {
-		e.inside = append(e.inside, f.Exit)
-	}
-	if f.Proxy != nil {
-		e.inside = append(e.inside, f.Proxy)
-	}
-	if f.Kea != nil {
-		e.inside = append(e.inside, f.Kea)
+	for i, content := range f.Of {
+		if i < 0 || i >= len(types) {
+			continue
+		}
+		found := reflect.New(types[i].Elem())
+		if err := decoding.Unmarshal(content, found.Interface()); err == nil {
+			e.inside = append(e.inside, found.Interface().(error))
+		}
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 )
 
 // backups are those of the machine in memory. What PostgreSQL's programs do, a test lends from the real machine.
@@ -26,7 +27,7 @@ func (m *Machine) ReadDump(ctx context.Context, dump, into *os.File) error {
 
 // LoadDatabaseSettings has a server take them that a test lends.
 func (m *Machine) LoadDatabaseSettings(ctx context.Context) error {
-	if p, ok := m.postgres().(host.Database); ok {
+	if p, ok := m.postgres().(postgresql.Database); ok {
 		return p.LoadDatabaseSettings(ctx)
 	}
 	return host.ErrNotInstalled

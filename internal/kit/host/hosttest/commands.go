@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
 )
 
 // Script answers one command.
-type Script func(ctx context.Context, in host.Input) (host.Output, error)
+type Script = daemontest.Script
 
 // Run answers with the command's script, and without one with an empty output. As on a real machine, an output with an
 // exit code other than zero becomes an *host.ExitError.

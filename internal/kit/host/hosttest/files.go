@@ -7,6 +7,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
@@ -30,8 +31,8 @@ func (m *Machine) Install(p host.Place, content []byte) error {
 func (m *Machine) Amend(p host.Place, c parts.Change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	text, err := nft.Split(host.FilterTable, string(m.files[p]))
-	if p != host.PacketFilterTable || err != nil {
+	text, err := nft.Split(nftables.Name, string(m.files[p]))
+	if p != nftables.Table || err != nil {
 		return parts.ErrOther
 	}
 	if text, err = text.Changed(c); err != nil {

@@ -2,14 +2,33 @@
 package hosttest
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec/crowdsectest"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius/freeradiustest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/haproxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/kea/keatest"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived/keepalivedtest"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
+	"edge.internal/gateway/internal/kit/host/daemon/squid/squidtest"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound/unboundtest"
 )
 
 // Machine is a host.Machine whose files, units and commands are in memory. All its methods may be called at once.
 type Machine struct {
+	*haproxytest.Proxy
+	*unboundtest.Resolver
+	*squidtest.Squid
+	*keatest.Leases
+	*freeradiustest.Radius
+	*crowdsectest.Detection
+	*keepalivedtest.Router
+
 	mu        sync.Mutex
 	files     map[host.Place][]byte
 	installs  map[host.Place]int
@@ -20,6 +39,7 @@ type Machine struct {
 	enabled   map[host.Unit]bool
 	refusals  map[host.Unit]error
 	verbs     map[verb]int
+	heard     map[host.Unit]hearer
 	scripts   map[host.Command]Script
 	runs      map[host.Command]int
 	facts     host.Facts
@@ -29,14 +49,8 @@ type Machine struct {
 	network     network
 	tunnels     tunnels
 	filter      filter
-	proxy       proxy
-	squid       squid
 	changes     bus.Topic[host.Unit]
 	ports       []host.PortUser
-	leases      leaseServer
-	resolver    resolver
-	radius      radius
-	detection   detection
 	logs        map[host.Log][]byte
 	trims       map[host.Log]int
 	hangs       bool
@@ -49,7 +63,6 @@ type Machine struct {
 	journal     journal
 	backups     backups
 	jobs        jobs
-	router      chan host.RouterState
 }
 
 type verb struct {
@@ -83,15 +96,39 @@ func New() *Machine {
 			NumCPUs: 2, MemoryTotal: 4 << 30, MemoryAvailable: 3 << 30, DiskTotal: 32 << 30, DiskFree: 16 << 30,
 		},
 		network: newNetwork(),
-		router:  make(chan host.RouterState, 16),
+		heard:   map[host.Unit]hearer{},
 	}
-	m.scripts[host.NftLoad] = m.Load
-	m.detect()
+	m.scripts[nftables.Load] = m.Load
+	on := basis{m}
+	m.Proxy, m.Resolver, m.Squid, m.Leases = haproxytest.New(on), unboundtest.New(on), squidtest.New(on), keatest.New(on)
+	m.Radius, m.Detection, m.Router = freeradiustest.New(on), crowdsectest.New(on), keepalivedtest.New()
 	for _, spec := range host.UnitSpecs() {
 		m.units[spec.Unit] = host.UnitState{Unit: spec.Unit, Installed: true, Active: "inactive"}
 	}
 	return m
 }
+
+// basis is the machine as the daemons in memory know it.
+type basis struct{ *Machine }
+
+type hearer func(verb string, read func(daemon.Place) []byte)
+
+func (b basis) Since(u host.Unit) (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.units[u].Since, b.units[u].Active == "active"
+}
+
+func (b basis) Breaks() error { return b.breaks() }
+
+func (b basis) Answers(ctx context.Context) error { return b.answers(ctx) }
+
+func (b basis) Hear(u host.Unit, told func(verb string, read func(daemon.Place) []byte)) {
+	b.heard[u] = told
+}
+
+// Decision is a decision of the CrowdSec in memory.
+type Decision = crowdsectest.Decision
 
 func (m *Machine) Facts() host.Facts {
 	m.mu.Lock()

@@ -10,58 +10,60 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 )
 
 func TestMachine(t *testing.T) {
 	ctx, m := t.Context(), hosttest.New()
 
-	m.FailInstall(host.ChronyDropIn, syscall.ENOSPC)
-	if err := m.Install(host.ChronyDropIn, []byte("a")); !errors.Is(err, syscall.ENOSPC) {
+	m.FailInstall(chrony.DropIn, syscall.ENOSPC)
+	if err := m.Install(chrony.DropIn, []byte("a")); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("install: %v", err)
 	}
-	if _, err := m.Read(host.ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := m.Read(chrony.DropIn); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
-	if err := m.Install(host.ChronyDropIn, []byte("a")); err != nil || m.Installs(host.ChronyDropIn) != 1 {
-		t.Errorf("install: %v, %d", err, m.Installs(host.ChronyDropIn))
+	if err := m.Install(chrony.DropIn, []byte("a")); err != nil || m.Installs(chrony.DropIn) != 1 {
+		t.Errorf("install: %v, %d", err, m.Installs(chrony.DropIn))
 	}
 
 	refusal := errors.New("bad line 3")
-	m.Refuse(host.Chrony, refusal)
-	if err := m.Start(ctx, host.Chrony); !errors.Is(err, refusal) {
+	m.Refuse(chrony.Unit, refusal)
+	if err := m.Start(ctx, chrony.Unit); !errors.Is(err, refusal) {
 		t.Errorf("start: %v", err)
 	}
-	if s, _ := m.State(ctx, host.Chrony); s.Active != "failed" || s.Detail != "bad line 3" {
+	if s, _ := m.State(ctx, chrony.Unit); s.Active != "failed" || s.Detail != "bad line 3" {
 		t.Errorf("state: %+v", s)
 	}
-	m.Refuse(host.Chrony, nil)
-	if err := m.Restart(ctx, host.Chrony); err != nil || m.Starts(host.Chrony) != 1 || m.Restarts(host.Chrony) != 1 {
+	m.Refuse(chrony.Unit, nil)
+	if err := m.Restart(ctx, chrony.Unit); err != nil || m.Starts(chrony.Unit) != 1 || m.Restarts(chrony.Unit) != 1 {
 		t.Errorf("restart: %v", err)
 	}
-	m.Uninstall(host.Chrony)
-	if s, err := m.State(ctx, host.Chrony); err != nil || s.Installed || s.Active != "" {
+	m.Uninstall(chrony.Unit)
+	if s, err := m.State(ctx, chrony.Unit); err != nil || s.Installed || s.Active != "" {
 		t.Errorf("state: %+v, %v", s, err)
 	}
-	if err := m.Start(ctx, host.Chrony); !errors.Is(err, host.ErrNotInstalled) {
+	if err := m.Start(ctx, chrony.Unit); !errors.Is(err, host.ErrNotInstalled) {
 		t.Errorf("start: %v", err)
 	}
 
-	m.Reject(host.ChronyCheck, "2026-01-01T00:00:00Z bad")
+	m.Reject(chrony.Check, "2026-01-01T00:00:00Z bad")
 	var exit *host.ExitError
-	if _, err := m.Run(ctx, host.ChronyCheck, host.Input{}); !errors.As(err, &exit) || err.Error() != "chronyd: bad" {
+	if _, err := m.Run(ctx, chrony.Check, host.Input{}); !errors.As(err, &exit) || err.Error() != "chronyd: bad" {
 		t.Errorf("check: %v", err)
 	}
-	m.Missing(host.ChronyCheck)
-	if _, err := m.Run(ctx, host.ChronyCheck, host.Input{}); !errors.Is(err, host.ErrNotInstalled) {
+	m.Missing(chrony.Check)
+	if _, err := m.Run(ctx, chrony.Check, host.Input{}); !errors.Is(err, host.ErrNotInstalled) {
 		t.Errorf("check: %v", err)
 	}
-	m.Script(host.ChronyCheck, func(_ context.Context, in host.Input) (host.Output, error) {
+	m.Script(chrony.Check, func(_ context.Context, in host.Input) (host.Output, error) {
 		return host.Output{Stdout: string(in.Staged[0].Content)}, nil
 	})
-	out, err := m.Run(ctx, host.ChronyCheck, host.Input{Staged: []host.File{{Place: host.ChronyDropIn, Content: []byte("x")}}})
-	if err != nil || out.Stdout != "x" || m.Runs(host.ChronyCheck) != 3 {
-		t.Errorf("check: %+v, %v, %d", out, err, m.Runs(host.ChronyCheck))
+	out, err := m.Run(ctx, chrony.Check, host.Input{Staged: []host.File{{Place: chrony.DropIn, Content: []byte("x")}}})
+	if err != nil || out.Stdout != "x" || m.Runs(chrony.Check) != 3 {
+		t.Errorf("check: %+v, %v, %d", out, err, m.Runs(chrony.Check))
 	}
 }
 
@@ -106,19 +108,19 @@ func TestFilter(t *testing.T) {
 
 func TestProxyRunsWithItsUnit(t *testing.T) {
 	m := hosttest.New()
-	show := host.ProxyQuestion{Words: strings.Fields("show info")}
+	show := haproxy.Question{Words: strings.Fields("show info")}
 	if _, err := m.ProxyAsk(t.Context(), show); !errors.Is(err, host.ErrNotRunning) {
 		t.Errorf("before the start: %v", err)
 	}
-	if err := m.Start(t.Context(), host.HAProxy); err != nil {
+	if err := m.Start(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}
-	m.AnswerProxy(func(q host.ProxyQuestion) (string, error) { return "to " + strings.Join(q.Words, " "), nil })
+	m.AnswerProxy(func(q haproxy.Question) (string, error) { return "to " + strings.Join(q.Words, " "), nil })
 	if said, err := m.ProxyAsk(t.Context(), show, show); err != nil || len(said) != 2 || said[1] != "to show info" || len(m.ProxyAsked()) != 2 {
 		t.Errorf("%q, %v", said, err)
 	}
 	was, _ := m.ProxyProcess(t.Context())
-	refused := &host.ReloadRefused{}
+	refused := &haproxy.ReloadRefused{}
 	m.FailProxyReload(refused)
 	if _, err := m.ProxyReload(t.Context()); !errors.Is(err, refused) {
 		t.Errorf("the reload was not refused: %v", err)

@@ -51,11 +51,8 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 	if active == "active" {
 		state.PID = 4242
 	}
-	if u == host.Kea && active == "active" {
-		m.leases.mark = m.installedMark()
-	}
-	if u == host.FreeRADIUS && (name == "start" || name == "restart") {
-		m.radius.users = m.files[host.RadiusUsers]
+	if told := m.heard[u]; told != nil && active == "active" {
+		told(name, func(p host.Place) []byte { return m.files[p] })
 	}
 	m.units[u] = state
 	m.changes.Publish(u)

@@ -7,24 +7,25 @@ import (
 	"syscall"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/bouncer"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/conntrack"
-	"edge.internal/gateway/internal/kit/host/machine/crowdsec"
 	"edge.internal/gateway/internal/kit/host/machine/facts"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/filter"
-	"edge.internal/gateway/internal/kit/host/machine/freeradius"
-	"edge.internal/gateway/internal/kit/host/machine/haproxy"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/jobs"
-	"edge.internal/gateway/internal/kit/host/machine/kea"
-	"edge.internal/gateway/internal/kit/host/machine/keepalived"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/probe"
-	"edge.internal/gateway/internal/kit/host/machine/squid"
-	"edge.internal/gateway/internal/kit/host/machine/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/machine/wireguard"
 )
@@ -53,13 +54,14 @@ type Machine struct {
 	*command.Commands
 	*network.Network
 	*filter.Filter
-	*haproxy.Proxy
-	*unbound.Resolver
-	*squid.Squid
-	*kea.Kea
-	*freeradius.Radius
-	*crowdsec.CrowdSec
-	*keepalived.Router
+	haproxy.Proxy
+	unbound.Resolver
+	squid.ForwardProxy
+	kea.Leases
+	freeradius.Radius
+	crowdsec.Detection
+	*bouncer.Tables
+	keepalived.VirtualRouter
 	*wireguard.Tunnels
 	*packages.Packages
 	*probe.Probes
@@ -89,7 +91,8 @@ func New(opts Options) (*Machine, error) {
 	}
 	return &Machine{
 		Units: opts.Units, Journal: journal, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
-		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Router: keepalived.New(h), Tunnels: wireguard.New(h, c, opts.Units),
+		Resolver: unbound.New(h), ForwardProxy: squid.New(h), Leases: kea.New(h), Radius: freeradius.New(h),
+		Detection: crowdsec.New(h), Tables: bouncer.New(h), VirtualRouter: keepalived.New(h), Tunnels: wireguard.New(h, c, opts.Units),
 		Packages: packages.New(h, starts), Backups: backups.New(h, starts, opts.Database, opts.User), Jobs: jobs.New(h, starts), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil
 }

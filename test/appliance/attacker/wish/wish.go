@@ -3,6 +3,13 @@ package wish
 
 import (
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/helper/guard/fuzz"
 )
 
@@ -24,8 +31,8 @@ const (
 
 // Daemons read what a checker checks.
 var Daemons = map[host.Command]host.Unit{
-	host.ChronyCheck: host.Chrony, host.UnboundCheck: host.Unbound, host.SquidCheck: host.Squid, host.KeaCheck: host.Kea, host.VRRPCheck: host.Keepalived,
-	host.FreeRADIUSCheck: host.FreeRADIUS, host.HAProxyCheck: host.HAProxy,
+	chrony.Check: chrony.Unit, unbound.Check: unbound.Unit, squid.Check: squid.Unit, kea.Check: kea.Unit, keepalived.Check: keepalived.Unit,
+	freeradius.Check: freeradius.Unit, haproxy.Check: haproxy.Unit,
 }
 
 // Told is printed at the end, as JSON.

@@ -11,6 +11,17 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/haproxytest"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 	"edge.internal/gateway/internal/kit/host/hosttest"
@@ -21,9 +32,9 @@ import (
 var byPath = func() map[string]host.Place {
 	m := map[string]host.Place{}
 	for _, p := range []host.Place{
-		host.ChronyMain, host.ChronyDropIn, host.UnboundMain, host.UnboundDropIn, host.SquidMain, host.SquidDropIn, host.KeaConfig,
-		host.RadiusConfig, host.RadiusClients, host.RadiusUsers, host.ProxyConfig, host.ProxyInspection, host.ProxyCertificateList, host.ProxyManagementList, host.PacketFilterTable,
-		host.DetectionConfig, host.DetectionSources, host.DetectionProfiles, host.DetectionParsers, host.DetectionAllowList, host.DetectionScenarios, host.VRRPConfig,
+		chrony.Main, chrony.DropIn, unbound.Main, unbound.DropIn, squid.Main, squid.DropIn, kea.Config,
+		freeradius.Config, freeradius.Clients, freeradius.Users, haproxy.Config, haproxy.Inspection, haproxy.CertificateList, haproxy.ManagementList, nftables.Table,
+		crowdsec.Config, crowdsec.Sources, crowdsec.Profiles, crowdsec.Parsers, crowdsec.AllowList, crowdsec.Scenarios, keepalived.Config,
 	} {
 		m[p.Path()] = p
 	}
@@ -55,20 +66,20 @@ func TestRenderedFilesAreAdmitted(t *testing.T) {
 	}
 	blocked, err := os.ReadFile("../../../../proxy/blocked.html")
 	if err == nil {
-		err = guard.Admit(host.File{Place: host.ProxyBlockedPage, Content: blocked})
+		err = guard.Admit(host.File{Place: haproxy.BlockedPage, Content: blocked})
 	}
 	if err != nil {
 		t.Error(err)
 	}
 	first, err := os.ReadFile("../../../../app/root/first.nft")
 	if err == nil {
-		err = guard.Admit(host.File{Place: host.PacketFilterTable, Content: first})
+		err = guard.Admit(host.File{Place: nftables.Table, Content: first})
 	}
 	if err != nil {
 		t.Error(err)
 	}
 	for path, place := range byPath {
-		if !seen[place] && place != host.PacketFilterTable { // its room asks the guard about each of its own
+		if !seen[place] && place != nftables.Table { // its room asks the guard about each of its own
 			t.Errorf("no golden file has %s", path)
 		}
 	}
@@ -81,11 +92,28 @@ func TestHostileFilesAreRefused(t *testing.T) {
 			t.Errorf("%s: admitted:\n%s", f.Place, f.Content)
 		}
 	}
-	if guard.Admit(host.File{Place: host.ProxyMaintenancePage, Content: slices.Repeat([]byte("x"), 65<<20)}) == nil {
+	if guard.Admit(host.File{Place: haproxy.MaintenancePage, Content: slices.Repeat([]byte("x"), 65<<20)}) == nil {
 		t.Error("a file without end was admitted")
 	}
-	if err := guard.Admit(host.File{Place: host.ProxyHosts, Content: []byte(strings.Repeat("a b\n", 10))}); err != nil {
+	if err := guard.Admit(host.File{Place: haproxy.Hosts, Content: []byte(strings.Repeat("a b\n", 10))}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of every daemon whose files have a grammar there are some that it refuses.
+func TestEveryGrammarRefusesSomething(t *testing.T) {
+	daemonOf := func(p daemon.Place) string {
+		name, _, _ := strings.Cut(string(p), ".")
+		return name
+	}
+	hostileTo := map[string]bool{}
+	for _, f := range hostile.Files() {
+		hostileTo[daemonOf(f.Place)] = true
+	}
+	for p, spec := range daemon.Places() {
+		if spec.Grammar != nil && !hostileTo[daemonOf(p)] {
+			t.Errorf("nothing is hostile to %s", p)
+		}
 	}
 }
 
@@ -94,11 +122,11 @@ func TestPartsAreJudged(t *testing.T) {
 	const begin, end, chain = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n", "}\n", "\tchain input {\n\t accept\n\t}\n"
 	m := guard.Around(hosttest.New())
 	installed := begin + chain + end
-	if err := m.Install(host.PacketFilterTable, []byte(installed)); err != nil {
+	if err := m.Install(nftables.Table, []byte(installed)); err != nil {
 		t.Fatal(err)
 	}
 	amend := func(p host.Place, at int, part string) error {
-		was, err := nft.Split(host.FilterTable, installed)
+		was, err := nft.Split(nftables.Name, installed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,25 +142,25 @@ func TestPartsAreJudged(t *testing.T) {
 		refused = append(refused, string(f.Content))
 	}
 	for _, part := range refused {
-		if amend(host.PacketFilterTable, 1, part) == nil {
+		if amend(nftables.Table, 1, part) == nil {
 			t.Errorf("admitted: %q", part)
 		}
 	}
 	for _, at := range []int{0, 3} {
-		if amend(host.PacketFilterTable, at, chain) == nil {
+		if amend(nftables.Table, at, chain) == nil {
 			t.Errorf("admitted before part %d", at)
 		}
 	}
-	if amend(host.ChronyDropIn, 1, "\t# note\n") == nil {
+	if amend(chrony.DropIn, 1, "\t# note\n") == nil {
 		t.Error("a file without parts is changed")
 	}
-	if content, err := m.Read(host.PacketFilterTable); err != nil || string(content) != installed {
+	if content, err := m.Read(nftables.Table); err != nil || string(content) != installed {
 		t.Errorf("%v\n%s", err, content)
 	}
-	if err := amend(host.PacketFilterTable, 1, "\t# note\n"); err != nil {
+	if err := amend(nftables.Table, 1, "\t# note\n"); err != nil {
 		t.Error(err)
 	}
-	if content, err := m.Read(host.PacketFilterTable); err != nil || string(content) != begin+"\t# note\n"+chain+end {
+	if content, err := m.Read(nftables.Table); err != nil || string(content) != begin+"\t# note\n"+chain+end {
 		t.Errorf("%v\n%s", err, content)
 	}
 }
@@ -145,7 +173,7 @@ func TestHarmlessFilesAreAdmitted(t *testing.T) {
 		"frontend gateway_http\n filter spoe engine waf config spoe.cfg\nglobal\n default-path config\nfrontend gateway_https\n http-request return status 503 content-type text/html file pages/maintenance.html",
 		"backend gateway_api\n mode tcp\n server s 192.0.2.1:80 check", "backend gateway_api\n server -s '[2001:db8::1]:80' weight 1 check inter 5s", "backend gateway_api\n http-check send meth GET uri '/a%20b(c)$' ver HTTP/1.1 hdr Host a.example.net hdr Connection close",
 	} {
-		if err := guard.Admit(host.File{Place: host.ProxyConfig, Content: []byte(hostile.Head + text + "\n")}); err != nil {
+		if err := guard.Admit(host.File{Place: haproxy.Config, Content: []byte(haproxytest.Head + text + "\n")}); err != nil {
 			t.Errorf("%v:\n%s", err, text)
 		}
 	}

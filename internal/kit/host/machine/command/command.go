@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 // environment is all that a command sees of ours.

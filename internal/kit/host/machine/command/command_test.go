@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -24,7 +25,7 @@ func at(root string) *Commands {
 func checkChrony(t *testing.T, config string) (host.Output, error) {
 	t.Helper()
 	s := at("")
-	return s.Run(t.Context(), host.ChronyCheck, host.Input{Staged: []host.File{{Place: host.ChronyDropIn, Content: []byte(config)}}})
+	return s.Run(t.Context(), chrony.Check, host.Input{Staged: []host.File{{Place: chrony.DropIn, Content: []byte(config)}}})
 }
 
 func TestChronyAcceptsAGoodFile(t *testing.T) {
@@ -52,17 +53,17 @@ func TestChronyRefusesABadFile(t *testing.T) {
 func TestChronycWithoutADaemon(t *testing.T) {
 	// Its daemon does not answer in a folder that is not the machine's.
 	s := at(t.TempDir())
-	if _, err := s.Run(t.Context(), host.ChronyTracking, host.Input{}); err == nil || err.Error() != "chrony does not run here" {
+	if _, err := s.Run(t.Context(), chrony.Tracking, host.Input{}); err == nil || err.Error() != "chrony does not run here" {
 		t.Errorf("err = %v", err)
 	}
 }
 
 func TestRunRefusesWhatIsNotInTheList(t *testing.T) {
 	s := at("")
-	if _, err := s.Run(t.Context(), host.ChronyCheck, host.Input{}); err == nil || !strings.Contains(err.Error(), "no staged file") {
+	if _, err := s.Run(t.Context(), chrony.Check, host.Input{}); err == nil || !strings.Contains(err.Error(), "no staged file") {
 		t.Errorf("without the staged file: %v", err)
 	}
-	if _, err := s.Run(t.Context(), host.ChronyTracking, host.Input{Args: []string{"-h", "elsewhere"}}); err == nil {
+	if _, err := s.Run(t.Context(), chrony.Tracking, host.Input{Args: []string{"-h", "elsewhere"}}); err == nil {
 		t.Error("operands were accepted")
 	}
 }
@@ -76,7 +77,7 @@ func TestStagedFilesGo(t *testing.T) {
 	if _, err := checkChrony(t, "port 0\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := at("").Run(t.Context(), host.ChronyCheck, host.Input{Staged: []host.File{{Place: "x"}}}); err == nil {
+	if _, err := at("").Run(t.Context(), chrony.Check, host.Input{Staged: []host.File{{Place: "x"}}}); err == nil {
 		t.Error("an unknown place was staged")
 	}
 	if left, _ := os.ReadDir(tmp); len(left) != 0 {

@@ -16,6 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/helper/guard/fuzz"
 	"edge.internal/gateway/internal/kit/longtest"
 )
@@ -104,11 +109,11 @@ const enough = 5000
 // The oracle finds what the guard is there for: without it, these open what is not theirs, or try to.
 func TestOracleFindsWhatCheckersOpen(t *testing.T) {
 	bad := []fuzz.Subject{
-		{Command: host.NftCheck, Files: []host.File{{Place: host.PacketFilterTable, Content: []byte("include \"/etc/shadow\"\n")}}},
-		{Command: host.UnboundCheck, Files: []host.File{{Place: host.UnboundDropIn, Content: []byte("include: \"/etc/shadow\"\n")}}},
-		{Command: host.ChronyCheck, Files: []host.File{{Place: host.ChronyDropIn, Content: []byte("include /etc/shadow\n")}}},
-		{Command: host.HAProxyCheck, Files: []host.File{{Place: host.ProxyConfig, Content: []byte("frontend x\n acl a src -f /etc/shadow\n")}}},
-		{Command: host.SquidCheck, Files: []host.File{{Place: host.SquidDropIn, Content: []byte("acl a src \"/etc/shadow\"\n")}}},
+		{Command: nftables.Check, Files: []host.File{{Place: nftables.Table, Content: []byte("include \"/etc/shadow\"\n")}}},
+		{Command: unbound.Check, Files: []host.File{{Place: unbound.DropIn, Content: []byte("include: \"/etc/shadow\"\n")}}},
+		{Command: chrony.Check, Files: []host.File{{Place: chrony.DropIn, Content: []byte("include /etc/shadow\n")}}},
+		{Command: haproxy.Check, Files: []host.File{{Place: haproxy.Config, Content: []byte("frontend x\n acl a src -f /etc/shadow\n")}}},
+		{Command: squid.Check, Files: []host.File{{Place: squid.DropIn, Content: []byte("acl a src \"/etc/shadow\"\n")}}},
 	}
 	if found := trace(t, bad); len(found) != len(bad) {
 		t.Errorf("found in %d of %d: %v", len(found), len(bad), found)
@@ -261,7 +266,7 @@ func watch(t *testing.T, test, variable string, programs map[string]string) *fuz
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w := &fuzz.Checks{Starts: self, Staging: stagedIn(t), Programs: programs, Reads: Everybodys}
+	w := &fuzz.Checks{Starts: self, Staging: stagedIn(t), Programs: programs, Reads: fuzz.Reads(Everybodys)}
 	if err := fuzz.Read(output, w.Look); err != nil {
 		t.Fatal(err)
 	}

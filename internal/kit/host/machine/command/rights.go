@@ -69,12 +69,11 @@ func (p program) start(cmd *exec.Cmd) error {
 }
 
 // Everybodys are the files that programs read wherever they run: libraries and data of packages, names of users, hosts and numbers,
-// certificates. Debian 13's keepalived refuses to check anything unless it can read how it was built.
+// certificates.
 var Everybodys = []string{
 	"/usr", "/proc", "/sys/devices/system", "/dev/urandom", "/dev/random", "/dev/zero",
 	"/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
 	"/etc/services", "/etc/protocols", "/etc/iproute2", "/etc/connlabel.conf", "/etc/ssl/openssl.cnf", "/etc/ssl/certs",
-	"/etc/keepalived/keepalived.config-opts",
 }
 
 // What Landlock, the kernel's confinement without privileges, calls the things that a program does to files.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 )
 
 // with is a program with some rights, as Run makes it.
@@ -103,7 +105,7 @@ func TestCheckersSeeTheirFilesAlone(t *testing.T) {
 		}
 	}
 	_, gid := checker(host.Checking)
-	staged, remove, err := at("").files.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("staged")}}, gid)
+	staged, remove, err := at("").files.Stage([]host.File{{Place: chrony.DropIn, Content: []byte("staged")}}, gid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func TestCheckersSeeTheirFilesAlone(t *testing.T) {
 		return out
 	}
 	for _, rights := range []host.Rights{host.Checking, host.CheckingApart} {
-		file := filepath.Join(staged, host.ChronyDropIn.Path())
+		file := filepath.Join(staged, chrony.DropIn.Path())
 		for _, path := range []string{file, "/etc/passwd", "/usr/share/dns/root.key"} {
 			if out := run(rights, "/bin/cat", path); out.ExitCode != 0 {
 				t.Errorf("rights %d: it cannot read %s: %+v", rights, path, out)
@@ -179,7 +181,7 @@ func TestOwnersSeeTheirFoldersAlone(t *testing.T) {
 // A checker that is asked to read what is not the gateway's says that it cannot, and nothing of it.
 func TestCheckersTellNoSecrets(t *testing.T) {
 	table := "include \"/etc/shadow\"\n"
-	_, err := at("").Run(t.Context(), host.NftCheck, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: []byte(table)}}})
+	_, err := at("").Run(t.Context(), nftables.Check, host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte(table)}}})
 	var exit *host.ExitError
 	if !errors.As(err, &exit) || !strings.Contains(exit.Output.Stderr, "Could not open") || strings.Contains(exit.Output.Stderr, "root:") {
 		t.Errorf("%v", err)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // Known is what is known about a machine.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 func TestFacts(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // The lists of Debian's package name a maker of every kind of assignment.

@@ -22,7 +22,8 @@ import (
 	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
@@ -135,8 +136,8 @@ func (s *Files) Install(p host.Place, content []byte) error {
 	if err := s.install(spec, bytes.NewReader(content)); err != nil {
 		return fmt.Errorf("installing %s: %w", spec.Path, err)
 	}
-	if p == host.PacketFilterTable {
-		if text, err := nft.Split(host.FilterTable, string(content)); err == nil {
+	if p == nftables.Table {
+		if text, err := nft.Split(nftables.Name, string(content)); err == nil {
 			s.installed[p] = text
 		}
 	}

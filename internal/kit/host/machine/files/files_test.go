@@ -14,7 +14,10 @@ import (
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
@@ -23,28 +26,28 @@ func at(root string) *Files { return New(home.Home{Root: root, Foreign: root != 
 
 func TestInstallReadRemove(t *testing.T) {
 	s := at(t.TempDir())
-	if _, err := s.Read(host.ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Read(chrony.DropIn); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("reading a missing place: %v", err)
 	}
 	for _, content := range []string{"one\n", "two, longer\n", ""} {
-		if err := s.Install(host.ChronyDropIn, []byte(content)); err != nil {
+		if err := s.Install(chrony.DropIn, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Read(host.ChronyDropIn)
+		got, err := s.Read(chrony.DropIn)
 		if err != nil || string(got) != content {
 			t.Fatalf("read %q, %v; want %q", got, err, content)
 		}
 	}
-	info, err := os.Stat(s.Path(host.ChronyDropIn))
+	info, err := os.Stat(s.Path(chrony.DropIn))
 	if err != nil || info.Mode() != 0o644 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	for range 2 {
-		if err := s.Remove(host.ChronyDropIn); err != nil {
+		if err := s.Remove(chrony.DropIn); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if entries, _ := os.ReadDir(filepath.Dir(s.Path(host.ChronyDropIn))); len(entries) != 0 {
+	if entries, _ := os.ReadDir(filepath.Dir(s.Path(chrony.DropIn))); len(entries) != 0 {
 		t.Errorf("left behind: %v", entries)
 	}
 }
@@ -56,7 +59,7 @@ func TestAmend(t *testing.T) {
 	const begin, end = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n", "}\n"
 	first, second := begin+"\t# one\n"+end, begin+"\t# one\n\tchain x {\n\t}\n"+end
 	split := func(text string) parts.Text {
-		p, err := nft.Split(host.FilterTable, text)
+		p, err := nft.Split(nftables.Name, text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +72,7 @@ func TestAmend(t *testing.T) {
 	}
 	has := func(want string) {
 		t.Helper()
-		if got, err := s.Read(host.PacketFilterTable); err != nil || string(got) != want {
+		if got, err := s.Read(nftables.Table); err != nil || string(got) != want {
 			t.Fatalf("%v\n%s\ninstead of\n%s", err, got, want)
 		}
 	}
@@ -79,47 +82,47 @@ func TestAmend(t *testing.T) {
 			t.Fatalf("another text is changed: %v", err)
 		}
 	}
-	other(s.Amend(host.PacketFilterTable, there))
-	if err := s.Install(host.PacketFilterTable, []byte(first)); err != nil {
+	other(s.Amend(nftables.Table, there))
+	if err := s.Install(nftables.Table, []byte(first)); err != nil {
 		t.Fatal(err)
 	}
-	other(s.Amend(host.PacketFilterTable, back))
-	other(s.Amend(host.ChronyDropIn, there))
-	other(at(root).Amend(host.PacketFilterTable, there)) // another process has not written it
+	other(s.Amend(nftables.Table, back))
+	other(s.Amend(chrony.DropIn, there))
+	other(at(root).Amend(nftables.Table, there)) // another process has not written it
 	has(first)
 	for range 3 {
 		for _, x := range []struct {
 			change parts.Change
 			want   string
 		}{{there, second}, {back, first}} {
-			if err := s.Amend(host.PacketFilterTable, x.change); err != nil {
+			if err := s.Amend(nftables.Table, x.change); err != nil {
 				t.Fatal(err)
 			}
 			has(x.want)
 		}
 	}
 	// What someone else has put there does not stay.
-	if err := os.WriteFile(s.Path(host.PacketFilterTable), []byte("else"), 0o600); err != nil {
+	if err := os.WriteFile(s.Path(nftables.Table), []byte("else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Amend(host.PacketFilterTable, there); err != nil {
+	if err := s.Amend(nftables.Table, there); err != nil {
 		t.Fatal(err)
 	}
 	has(second)
-	if err := s.Remove(host.PacketFilterTable); err != nil {
+	if err := s.Remove(nftables.Table); err != nil {
 		t.Fatal(err)
 	}
-	other(s.Amend(host.PacketFilterTable, back))
-	if err := s.Install(host.PacketFilterTable, []byte("no table")); err != nil {
+	other(s.Amend(nftables.Table, back))
+	if err := s.Install(nftables.Table, []byte("no table")); err != nil {
 		t.Fatal(err)
 	}
-	other(s.Amend(host.PacketFilterTable, back))
+	other(s.Amend(nftables.Table, back))
 }
 
 // Someone with the rights of a daemon can put links and files of their own where the gateway's files are; they are not read.
 func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
 	s := at(t.TempDir())
-	path := s.Path(host.ChronyDropIn)
+	path := s.Path(chrony.DropIn)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,7 @@ func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Read(host.ChronyDropIn); !errors.Is(err, fs.ErrNotExist) {
+		if got, err := s.Read(chrony.DropIn); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if err := os.Remove(path); err != nil {
@@ -145,13 +148,13 @@ func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
 	if err := os.Symlink(elsewhere, path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Install(host.ChronyDropIn, []byte("ours")); err != nil {
+	if err := s.Install(chrony.DropIn, []byte("ours")); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(elsewhere); string(got) != "secret" {
 		t.Errorf("the file behind the link is now %q", got)
 	}
-	if got, err := s.Read(host.ChronyDropIn); err != nil || string(got) != "ours" {
+	if got, err := s.Read(chrony.DropIn); err != nil || string(got) != "ours" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -159,10 +162,10 @@ func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
 func TestInstallIgnoresTheUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	s := at(t.TempDir())
-	if err := s.Install(host.ChronyDropIn, nil); err != nil {
+	if err := s.Install(chrony.DropIn, nil); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(s.Path(host.ChronyDropIn))
+	info, err := os.Stat(s.Path(chrony.DropIn))
 	if err != nil || info.Mode() != 0o644 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -202,7 +205,7 @@ func TestUnknownNamesAreRefused(t *testing.T) {
 // TestInstallIsAtomic kills a process between staging and renaming, and right after renaming.
 func TestInstallIsAtomic(t *testing.T) {
 	if root := os.Getenv("HOST_TEST_INSTALL"); root != "" {
-		err := at(root).Install(host.ChronyDropIn, bytes.Repeat([]byte("new\n"), 10_000))
+		err := at(root).Install(chrony.DropIn, bytes.Repeat([]byte("new\n"), 10_000))
 		t.Fatalf("still alive: %v", err)
 	}
 	for _, c := range []struct{ point, want string }{
@@ -212,7 +215,7 @@ func TestInstallIsAtomic(t *testing.T) {
 		t.Run(c.point, func(t *testing.T) {
 			root := t.TempDir()
 			s := at(root)
-			if err := s.Install(host.ChronyDropIn, []byte("old\n")); err != nil {
+			if err := s.Install(chrony.DropIn, []byte("old\n")); err != nil {
 				t.Fatal(err)
 			}
 			points := t.TempDir()
@@ -226,22 +229,22 @@ func TestInstallIsAtomic(t *testing.T) {
 			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("the process was not killed: %v: %s", err, out)
 			}
-			got, err := s.Read(host.ChronyDropIn)
+			got, err := s.Read(chrony.DropIn)
 			if err != nil || string(got) != c.want {
 				t.Errorf("after the kill: %d bytes, %v; want %d", len(got), err, len(c.want))
 			}
 			// The next process clears away what the dead one staged, and nothing else.
-			hidden := filepath.Join(filepath.Dir(s.Path(host.ChronyDropIn)), ".mine2")
+			hidden := filepath.Join(filepath.Dir(s.Path(chrony.DropIn)), ".mine2")
 			if err := os.WriteFile(hidden, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := at(root).Install(host.ChronyDropIn, []byte("next\n")); err != nil {
+			if err := at(root).Install(chrony.DropIn, []byte("next\n")); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Remove(hidden); err != nil {
 				t.Error(err)
 			}
-			if entries, _ := os.ReadDir(filepath.Dir(s.Path(host.ChronyDropIn))); len(entries) != 1 {
+			if entries, _ := os.ReadDir(filepath.Dir(s.Path(chrony.DropIn))); len(entries) != 1 {
 				t.Errorf("left behind: %v", entries)
 			}
 		})
@@ -254,7 +257,7 @@ func TestInstallSaysWhyItFails(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "etc"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Install(host.ChronyDropIn, nil)
+	err := s.Install(chrony.DropIn, nil)
 	if !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), "/etc/chrony/conf.d/gateway.conf") {
 		t.Errorf("err = %v", err)
 	}
@@ -264,7 +267,7 @@ func TestInstallSaysWhyItFails(t *testing.T) {
 func TestFoldersAreNotFollowed(t *testing.T) {
 	root := t.TempDir()
 	s, elsewhere := at(root), filepath.Join(root, "elsewhere")
-	place := host.RadiusUsers
+	place := freeradius.Users
 	file := filepath.Join(elsewhere, filepath.Base(place.Path()))
 	folder := filepath.Join(root, filepath.Dir(place.Path()))
 	if err := errors.Join(os.MkdirAll(elsewhere, 0o755), os.MkdirAll(filepath.Dir(folder), 0o755), os.WriteFile(file, []byte("theirs"), 0o600), os.Symlink(elsewhere, folder)); err != nil {

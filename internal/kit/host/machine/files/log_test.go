@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 )
 
 func logMachine(t *testing.T) (*Files, string) {
 	t.Helper()
 	root := t.TempDir()
-	path := filepath.Join(root, logPath(host.RadiusLogins))
+	path := filepath.Join(root, logPath(freeradius.Logins))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func TestReadLog(t *testing.T) {
 	s, path := logMachine(t)
 	want := func(most int64, text string) {
 		t.Helper()
-		if b, err := s.ReadLog(host.RadiusLogins, most); err != nil || string(b) != text {
+		if b, err := s.ReadLog(freeradius.Logins, most); err != nil || string(b) != text {
 			t.Fatalf("%q instead of %q, %v", b, text, err)
 		}
 	}
@@ -58,13 +60,13 @@ func TestReadLog(t *testing.T) {
 
 func TestTrimLog(t *testing.T) {
 	s, path := logMachine(t)
-	if err := s.TrimLog(host.RadiusLogins); err != nil {
+	if err := s.TrimLog(freeradius.Logins); err != nil {
 		t.Fatal(err)
 	}
-	limit := int(logSpec(host.RadiusLogins).Limit)
+	limit := int(logSpec(freeradius.Logins).Limit)
 	line := strings.Repeat("x", 1023) + "\n"
 	write(t, path, strings.Repeat(line, limit/1024))
-	if err := s.TrimLog(host.RadiusLogins); err != nil {
+	if err := s.TrimLog(freeradius.Logins); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() != int64(limit) {
@@ -80,14 +82,14 @@ func TestTrimLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second has nothing to do
-		if err := s.TrimLog(host.RadiusLogins); err != nil {
+		if err := s.TrimLog(freeradius.Logins); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := daemon.WriteString("after\n"); err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.ReadLog(host.RadiusLogins, 1100)
+	b, err := s.ReadLog(freeradius.Logins, 1100)
 	if err != nil || string(b) != line+"before\nafter\n" {
 		t.Fatalf("%q, %v", b, err)
 	}
@@ -105,10 +107,10 @@ func TestLogsAreNotFollowed(t *testing.T) {
 	if err := os.Symlink(victim, path); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := s.ReadLog(host.RadiusLogins, 100); err == nil {
+	if b, err := s.ReadLog(freeradius.Logins, 100); err == nil {
 		t.Errorf("read %q", b)
 	}
-	if err := s.TrimLog(host.RadiusLogins); err == nil {
+	if err := s.TrimLog(freeradius.Logins); err == nil {
 		t.Error("trimmed")
 	}
 	if err := os.Remove(path); err != nil {
@@ -118,7 +120,7 @@ func TestLogsAreNotFollowed(t *testing.T) {
 	if err := os.Symlink(victim, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.TrimLog(host.RadiusLogins); err != nil {
+	if err := s.TrimLog(freeradius.Logins); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "secret\n" {
@@ -131,7 +133,7 @@ func TestReadLogBefore(t *testing.T) {
 	s, path := logMachine(t)
 	read := func(at host.LogPlace, most int64) host.LogPiece {
 		t.Helper()
-		p, err := s.ReadLogBefore(host.RadiusLogins, at, most)
+		p, err := s.ReadLogBefore(freeradius.Logins, at, most)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,11 +172,11 @@ func TestReadLogBefore(t *testing.T) {
 		t.Fatalf("a file that is gone has %q", p.Lines)
 	}
 	for _, most := range []int64{0, -1, 1 << 40} {
-		if _, err := s.ReadLogBefore(host.RadiusLogins, host.LogPlace{}, most); err == nil {
+		if _, err := s.ReadLogBefore(freeradius.Logins, host.LogPlace{}, most); err == nil {
 			t.Errorf("%d bytes are read", most)
 		}
 	}
-	if err := s.TrimLog(host.SquidAccess); err == nil {
+	if err := s.TrimLog(squid.AccessLog); err == nil {
 		t.Error("a log of another is cut")
 	}
 }

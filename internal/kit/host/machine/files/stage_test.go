@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
 // Who checks reads the files; nobody else does, and nobody but root changes them.
 func TestStagedFilesArePrivate(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	defer syscall.Umask(syscall.Umask(0o077))
-	dir, remove, err := at(t.TempDir()).Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}, {Place: host.ChronyMain}}, 4711)
+	dir, remove, err := at(t.TempDir()).Stage([]host.File{{Place: chrony.DropIn, Content: []byte("secret")}, {Place: chrony.Main}}, 4711)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestSweep(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(run, "other"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	living, remove, err := s.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}}, 4711)
+	living, remove, err := s.Stage([]host.File{{Place: chrony.DropIn, Content: []byte("secret")}}, 4711)
 	if err != nil {
 		t.Fatal(err)
 	}

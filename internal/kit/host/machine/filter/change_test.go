@@ -7,6 +7,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
@@ -32,7 +33,7 @@ table inet gateway {
 `
 
 func ownTableFile(text string) host.File {
-	return host.File{Place: host.PacketFilterTable, Content: []byte(text)}
+	return host.File{Place: nftables.Table, Content: []byte(text)}
 }
 
 // loadOwn loads a table of the gateway's own without nft.

@@ -14,9 +14,10 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 const (
@@ -43,17 +44,17 @@ func New(h home.Home, c *command.Commands) *Filter { return &Filter{home: h, com
 
 func (s *Filter) FilterState(ctx context.Context) (host.FilterState, error) {
 	return ask(ctx, s, "state", func(ctx context.Context) (host.FilterState, error) {
-		return s.netfilter.ReadState(ctx, host.FilterTable)
+		return s.netfilter.ReadState(ctx, nftables.Name)
 	})
 }
 
 func (s *Filter) FilterDigest(ctx context.Context) (string, error) {
-	return ask(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, host.FilterTable) })
+	return ask(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, nftables.Name) })
 }
 
 // FilterDigestOf loads the file in a network namespace of its own, where there is nothing else and no packet passes.
 func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string, err error) {
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return "", err
 	}
 	done := make(chan struct{})
@@ -65,12 +66,12 @@ func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string
 			err = fmt.Errorf("making a network namespace: %w", err)
 			return
 		}
-		if _, err = s.commands.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{f}}); err != nil {
+		if _, err = s.commands.Run(ctx, nftables.Load, host.Input{Staged: []host.File{f}}); err != nil {
 			return
 		}
 		var apart nfnl.Socket
 		defer apart.Close()
-		digest, err = apart.Digest(ctx, host.FilterTable)
+		digest, err = apart.Digest(ctx, nftables.Name)
 	}()
 	<-done
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string
 }
 
 func (s *Filter) FilterChanges(ctx context.Context, changed func()) error {
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return err
 	}
 	return nfnl.FollowChanges(ctx, changed)
@@ -88,7 +89,7 @@ func (s *Filter) FilterChanges(ctx context.Context, changed func()) error {
 
 func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error) {
 	return ask(ctx, s, "counters", func(ctx context.Context) (host.FilterCounters, error) {
-		read, err := s.netfilter.ReadCounters(ctx, host.FilterTable, tag)
+		read, err := s.netfilter.ReadCounters(ctx, nftables.Name, tag)
 		if err != nil {
 			return host.FilterCounters{}, err
 		}
@@ -99,10 +100,10 @@ func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error
 }
 
 func (s *Filter) FilterLoad(ctx context.Context, f host.File) (uint32, error) {
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return 0, err
 	}
-	generation, err := s.netfilter.Load(ctx, host.FilterTable, string(f.Content))
+	generation, err := s.netfilter.Load(ctx, nftables.Name, string(f.Content))
 	if err != nil {
 		return 0, fmt.Errorf("loading the packet filter: %w", err)
 	}
@@ -110,10 +111,10 @@ func (s *Filter) FilterLoad(ctx context.Context, f host.File) (uint32, error) {
 }
 
 func (s *Filter) FilterChange(ctx context.Context, c nft.Change) ([]host.FilterCounter, error) {
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return nil, err
 	}
-	removed, err := s.netfilter.Change(ctx, host.FilterTable, tag, &c)
+	removed, err := s.netfilter.Change(ctx, nftables.Name, tag, &c)
 	if errors.Is(err, unix.ERESTART) {
 		return nil, host.ErrFilterMoved
 	}
@@ -126,7 +127,7 @@ func (s *Filter) FilterChange(ctx context.Context, c nft.Change) ([]host.FilterC
 // ask bounds a question to the kernel, and says what it was about when it fails.
 func ask[T any](ctx context.Context, s *Filter, what string, ask func(context.Context) (T, error)) (T, error) {
 	var none T
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return none, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)

@@ -20,9 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 // machine is what these tests need of a machine.
@@ -89,8 +90,8 @@ table inet gateway {
 // load makes the kernel have the table, through the gateway's own way.
 func load(t testing.TB, s machine, content string) {
 	t.Helper()
-	for _, c := range []host.Command{host.NftCheck, host.NftLoad} {
-		if _, err := s.Run(t.Context(), c, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: []byte(content)}}}); err != nil {
+	for _, c := range []host.Command{nftables.Check, nftables.Load} {
+		if _, err := s.Run(t.Context(), c, host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte(content)}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,14 +185,14 @@ func TestFilterState(t *testing.T) {
 
 func TestFilterRefusesABadTable(t *testing.T) {
 	s := at("")
-	_, err := s.Run(t.Context(), host.NftCheck, host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: []byte("table inet gateway {\n\tfrobnicate\n}\n")}}})
+	_, err := s.Run(t.Context(), nftables.Check, host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte("table inet gateway {\n\tfrobnicate\n}\n")}}})
 	var exit *host.ExitError
 	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "/var/lib/gateway-helper/packet-filter.nft:2:2-11: Error: syntax error") {
 		t.Fatalf("err = %v", err)
 	}
 	// A check changes nothing.
-	good := host.Input{Staged: []host.File{{Place: host.PacketFilterTable, Content: []byte("table inet gateway {\n}\n")}}}
-	if _, err := s.Run(t.Context(), host.NftCheck, good); err != nil {
+	good := host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte("table inet gateway {\n}\n")}}}
+	if _, err := s.Run(t.Context(), nftables.Check, good); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := s.FilterState(t.Context()); err != nil || state.Present {
@@ -405,8 +406,8 @@ func TestFilterDoesNotRunUnderARoot(t *testing.T) {
 	_, err = s.FilterCounters(t.Context())
 	refused("counters", err)
 	refused("log", s.PacketLog(t.Context(), func([]host.LoggedPacket, uint64) {}))
-	for _, c := range []host.Command{host.NftCheck, host.NftLoad} {
-		_, err := s.Run(t.Context(), c, host.Input{Staged: []host.File{{Place: host.PacketFilterTable}}})
+	for _, c := range []host.Command{nftables.Check, nftables.Load} {
+		_, err := s.Run(t.Context(), c, host.Input{Staged: []host.File{{Place: nftables.Table}}})
 		refused(string(c), err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 )
 
 // neighbour changes a table of its own as fast as it can, until the test is over.
@@ -75,7 +76,7 @@ func TestFilterReadsBesideABusyNeighbour(t *testing.T) {
 func TestFilterDigestOf(t *testing.T) {
 	s := at("")
 	file := func(elements string) host.File {
-		return host.File{Place: host.PacketFilterTable, Content: []byte(strings.Replace(fmt.Sprintf(table, "x"), "192.0.2.0/24, 198.51.100.7", elements, 1))}
+		return host.File{Place: nftables.Table, Content: []byte(strings.Replace(fmt.Sprintf(table, "x"), "192.0.2.0/24, 198.51.100.7", elements, 1))}
 	}
 	of := func(f host.File) string {
 		t.Helper()
@@ -103,7 +104,7 @@ func TestFilterDigestOf(t *testing.T) {
 	if digest(t, s) == of(file("203.0.113.0/24, 192.0.2.9")) {
 		t.Error("a foreign rule does not show")
 	}
-	if _, err := s.FilterDigestOf(t.Context(), host.File{Place: host.PacketFilterTable, Content: []byte("nonsense")}); err == nil {
+	if _, err := s.FilterDigestOf(t.Context(), host.File{Place: nftables.Table, Content: []byte("nonsense")}); err == nil {
 		t.Error("nonsense has a digest")
 	}
 	if _, err := at(t.TempDir()).FilterDigestOf(t.Context(), first); !errors.Is(err, host.ErrNotInstalled) {

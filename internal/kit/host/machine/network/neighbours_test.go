@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // Who answers, or did, is a neighbour; who does not, and a group that packets are sent to, is none.

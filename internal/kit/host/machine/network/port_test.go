@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // Whoever receives on a port is found, with the address and the program.

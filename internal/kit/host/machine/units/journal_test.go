@@ -19,6 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 )
 
 // exported writes an entry as journalctl does.
@@ -56,10 +59,10 @@ func TestJournalEntry(t *testing.T) {
 	exported(&b, at, "s=1;i=2", "_SYSTEMD_UNIT", "unbound.service", "MESSAGE", "two\nlines \xff", "PRIORITY", "4", "_PID", "77", "_CMDLINE", "unbound --secret", "REQUEST_ID", "01J")
 	exported(&b, at.Add(-1), "s=1;i=1", "_SYSTEMD_UNIT", "init.scope", "UNIT", "unbound.service", "_PID", "1", "PRIORITY", "3", "MESSAGE", "Failed to start unbound.")
 	exported(&b, at.Add(-2), "s=1;i=0", "_SYSTEMD_UNIT", "other.service", "UNIT", "unbound.service", "_PID", "99", "MESSAGE", "forged")
-	got, place := heard(t, &b, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug})
+	got, place := heard(t, &b, host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}, Level: host.LevelDebug})
 	want := []host.JournalEntry{
-		{At: at, Cursor: "s=1;i=2", Source: host.ResolverLogSource, Level: host.LevelWarn, Text: "two\nlines \ufffd", Fields: []host.JournalField{{Name: "unit", Value: "unbound.service"}, {Name: "pid", Value: "77"}, {Name: "request_id", Value: "01J"}}},
-		{At: at.Add(-1).Truncate(time.Microsecond), Cursor: "s=1;i=1", Source: host.ResolverLogSource, Level: host.LevelError, Text: "Failed to start unbound.", Fields: []host.JournalField{{Name: "unit", Value: "init.scope"}, {Name: "about", Value: "unbound.service"}, {Name: "pid", Value: "1"}}},
+		{At: at, Cursor: "s=1;i=2", Source: unbound.LogSource, Level: host.LevelWarn, Text: "two\nlines \ufffd", Fields: []host.JournalField{{Name: "unit", Value: "unbound.service"}, {Name: "pid", Value: "77"}, {Name: "request_id", Value: "01J"}}},
+		{At: at.Add(-1).Truncate(time.Microsecond), Cursor: "s=1;i=1", Source: unbound.LogSource, Level: host.LevelError, Text: "Failed to start unbound.", Fields: []host.JournalField{{Name: "unit", Value: "init.scope"}, {Name: "about", Value: "unbound.service"}, {Name: "pid", Value: "1"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -86,7 +89,7 @@ func TestJournalOfMegabytes(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	got, _ := heard(t, said, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug})
+	got, _ := heard(t, said, host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}, Level: host.LevelDebug})
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if len(got) != 20 {
@@ -121,7 +124,7 @@ func TestJournalSearchEnds(t *testing.T) {
 		exported(&b, at.Add(-time.Duration(i)*time.Second), fmt.Sprintf("i=%x", 1000-i), "_SYSTEMD_UNIT", "unbound.service", "MESSAGE", fmt.Sprint("entry ", i))
 	}
 	all := b.Bytes()
-	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug, Limit: 10}
+	q := host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}, Level: host.LevelDebug, Limit: 10}
 	if got, place := heard(t, bytes.NewReader(all), q); len(got) != 10 || place.Cursor != got[9].Cursor {
 		t.Errorf("%d entries, %+v", len(got), place)
 	}
@@ -142,7 +145,7 @@ func TestJournalSearchEnds(t *testing.T) {
 
 func TestJournalArguments(t *testing.T) {
 	q := host.JournalQuery{
-		Sources: []host.LogSource{host.ProxyLogSource, host.RequestsLogSource, host.TunnelLogSource}, Level: host.LevelWarn, Words: []string{"--file=/etc/shadow"},
+		Sources: []host.LogSource{haproxy.LogSource, haproxy.RequestsLogSource, wireguard.LogSource}, Level: host.LevelWarn, Words: []string{"--file=/etc/shadow"},
 		Since: at, Until: at.Add(time.Hour),
 	}
 	want := []string{
@@ -237,7 +240,7 @@ func BenchmarkJournal(b *testing.B) {
 			"_SYSTEMD_UNIT", "unbound.service", "MESSAGE", "[1700000000] unbound[1:0] info: resolving host-1.example.net. A IN for 192.0.2.1, from the cache", "PRIORITY", "6", "_PID", "77", "_UID", "0",
 			"_COMM", "unbound", "_TRANSPORT", "stdout", "SYSLOG_IDENTIFIER", "unbound", "_HOSTNAME", "gateway", "_SYSTEMD_SLICE", "system.slice")
 	}
-	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelWarn, Words: []string{"host"}}
+	q := host.JournalQuery{Sources: []host.LogSource{unbound.LogSource}, Level: host.LevelWarn, Words: []string{"host"}}
 	for b.Loop() {
 		_ = search(b.Context(), bytes.NewReader(said.Bytes()), q, func([]host.JournalEntry, host.JournalPlace) {})
 	}

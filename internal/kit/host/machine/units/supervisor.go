@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/talk"
+	"edge.internal/gateway/internal/kit/host/daemon/talk"
 	"edge.internal/gateway/internal/kit/job"
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/job"
 )
@@ -141,7 +142,7 @@ func (Systemd) job(ctx context.Context, u host.Unit, verb string, queue queue) e
 
 // StartWireguard starts the program that does WireGuard's work for a link where the kernel does not.
 func (Systemd) StartWireguard(ctx context.Context, link string) error {
-	spec, err := host.WireguardGo.Spec()
+	spec, err := wireguard.Go.Spec()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/job"
 )
@@ -29,12 +31,12 @@ func TestNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := units.State(t.Context(), host.Chrony)
-	want := host.UnitState{Unit: host.Chrony, Installed: true, Active: "inactive", Detail: "cannot run here: no privileges"}
+	state, err := units.State(t.Context(), chrony.Unit)
+	want := host.UnitState{Unit: chrony.Unit, Installed: true, Active: "inactive", Detail: "cannot run here: no privileges"}
 	if err != nil || state != want {
 		t.Errorf("%+v, %v", state, err)
 	}
-	if err := units.Restart(t.Context(), host.Chrony); err == nil || err.Error() != "chrony cannot run here: no privileges" {
+	if err := units.Restart(t.Context(), chrony.Unit); err == nil || err.Error() != "chrony cannot run here: no privileges" {
 		t.Errorf("restart: %v", err)
 	}
 }
@@ -62,17 +64,17 @@ func TestSystemdProperties(t *testing.T) {
 		props map[string]any
 		want  host.UnitState
 	}{
-		{map[string]any{"LoadState": "not-found", "ActiveState": "inactive"}, host.UnitState{Unit: host.Chrony}},
+		{map[string]any{"LoadState": "not-found", "ActiveState": "inactive"}, host.UnitState{Unit: chrony.Unit}},
 		{
 			map[string]any{"LoadState": "loaded", "ActiveState": "active", "MainPID": uint32(7), "Result": "success", "ActiveEnterTimestamp": uint64(at.UnixMicro()), "StateChangeTimestamp": uint64(at.Add(time.Hour).UnixMicro())},
-			host.UnitState{Unit: host.Chrony, Installed: true, Active: "active", PID: 7, Since: at},
+			host.UnitState{Unit: chrony.Unit, Installed: true, Active: "active", PID: 7, Since: at},
 		},
 		{
 			map[string]any{"LoadState": "loaded", "ActiveState": "failed", "MainPID": uint32(0), "Result": "exit-code", "ExecMainStatus": int32(1), "ActiveEnterTimestamp": uint64(1), "InactiveEnterTimestamp": uint64(at.UnixMicro())},
-			host.UnitState{Unit: host.Chrony, Installed: true, Active: "failed", Detail: "result exit-code, status 1", Since: at},
+			host.UnitState{Unit: chrony.Unit, Installed: true, Active: "failed", Detail: "result exit-code, status 1", Since: at},
 		},
 	} {
-		if diff := cmp.Diff(c.want, unitState(host.Chrony, c.props)); diff != "" {
+		if diff := cmp.Diff(c.want, unitState(chrony.Unit, c.props)); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -83,7 +85,7 @@ func TestSystemdTellsOfUnits(t *testing.T) {
 	for _, c := range []struct {
 		service, property string
 		want              host.Unit
-	}{{"unbound.service", "ActiveState", host.Unbound}, {"unbound.service", "Job", ""}, {"ssh.service", "ActiveState", ""}} {
+	}{{"unbound.service", "ActiveState", unbound.Unit}, {"unbound.service", "Job", ""}, {"ssh.service", "ActiveState", ""}} {
 		if u, ok := changedUnit(c.service, map[string]string{c.property: "failed"}); u != c.want || ok != (c.want != "") {
 			t.Errorf("%s of %s: %q, %v", c.property, c.service, u, ok)
 		}
@@ -148,20 +150,20 @@ func TestSupervisorProtocol(t *testing.T) {
 	go func() { served <- Serve(ctx, l, r) }()
 
 	s := Supervisor{Socket: socket}
-	state, err := s.State(ctx, host.Chrony)
-	if want, _ := r.State(ctx, host.Chrony); err != nil || state != want {
+	state, err := s.State(ctx, chrony.Unit)
+	if want, _ := r.State(ctx, chrony.Unit); err != nil || state != want {
 		t.Errorf("state %+v, %v", state, err)
 	}
-	if err := errors.Join(s.Start(ctx, host.Chrony), s.Stop(ctx, host.API), s.Enable(ctx, host.Scheduler, true)); err != nil {
+	if err := errors.Join(s.Start(ctx, chrony.Unit), s.Stop(ctx, host.API), s.Enable(ctx, host.Scheduler, true)); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"start chrony", "stop gateway-api", "enable gateway-scheduler"}, r.verbs); diff != "" {
 		t.Error(diff)
 	}
-	if err := s.Restart(ctx, host.Chrony); err == nil || err.Error() != "chronyd: bad line 3" {
+	if err := s.Restart(ctx, chrony.Unit); err == nil || err.Error() != "chronyd: bad line 3" {
 		t.Errorf("restart: %v", err)
 	}
-	if err := s.Enable(ctx, host.Chrony, false); !errors.Is(err, host.ErrNotInstalled) || err.Error() != "chrony: not installed" {
+	if err := s.Enable(ctx, chrony.Unit, false); !errors.Is(err, host.ErrNotInstalled) || err.Error() != "chrony: not installed" {
 		t.Errorf("disable: %v", err)
 	}
 	states, err := s.States(ctx)
@@ -175,7 +177,7 @@ func TestSupervisorProtocol(t *testing.T) {
 	// Giving a verb up ends it on the other side too.
 	short, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
-	if err := s.Reload(short, host.Chrony); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Reload(short, chrony.Unit); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("reload: %v", err)
 	}
 	<-r.block
@@ -205,7 +207,7 @@ func TestSupervisorProtocol(t *testing.T) {
 	if err := <-lost; err == nil {
 		t.Error("a watch without a supervisor goes on")
 	}
-	if _, err := s.State(context.Background(), host.Chrony); err == nil || !strings.HasPrefix(err.Error(), "reaching the supervisor") {
+	if _, err := s.State(context.Background(), chrony.Unit); err == nil || !strings.HasPrefix(err.Error(), "reaching the supervisor") {
 		t.Errorf("without a supervisor: %v", err)
 	}
 }

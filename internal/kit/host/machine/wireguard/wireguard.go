@@ -23,8 +23,9 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/host/machine/command"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
@@ -207,7 +208,7 @@ func (s *Tunnels) startProgram(ctx context.Context, name string) error {
 	if systemd, ok := s.units.(units.Systemd); ok {
 		return systemd.StartWireguard(ctx, name)
 	}
-	_, err := s.commands.Run(ctx, host.WireguardGo, host.Input{Args: []string{name}})
+	_, err := s.commands.Run(ctx, wireguard.Go, host.Input{Args: []string{name}})
 	return err
 }
 
@@ -288,7 +289,7 @@ func endWireguardGo(name string) {
 		}
 		argv, _ := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
 		words := strings.Split(strings.TrimSuffix(string(argv), "\x00"), "\x00")
-		if len(words) != 2 || filepath.Base(words[0]) != host.WireguardGo.Program() || words[1] != name {
+		if len(words) != 2 || filepath.Base(words[0]) != wireguard.Go.Program() || words[1] != name {
 			continue
 		}
 		if there, err := os.Readlink(filepath.Join("/proc", p.Name(), "ns/net")); err == nil && there == here {

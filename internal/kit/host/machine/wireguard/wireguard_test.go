@@ -16,9 +16,10 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -319,7 +320,7 @@ func TestTunnelFilesAreConfined(t *testing.T) {
 
 func TestRootFolderRefusesToTouchTunnels(t *testing.T) {
 	s, ctx := at(home.Home{Root: t.TempDir(), Foreign: true}), t.Context()
-	_, run := s.Run(ctx, host.WireguardGo, host.Input{Args: []string{"x"}})
+	_, run := s.Run(ctx, wireguard.Go, host.Input{Args: []string{"x"}})
 	for name, err := range map[string]error{
 		"create": s.CreateTunnel(ctx, "x", "y"), "change": s.ChangeTunnel(ctx, "x", host.TunnelChange{}), "remove": s.RemoveTunnel(ctx, "x"),
 		"run": run,

@@ -14,6 +14,9 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 )
@@ -26,16 +29,25 @@ type Subject struct {
 }
 
 // CheckedPlaces are the places of the files that checkers read, by the checker. The first one has the directives.
-var CheckedPlaces = map[host.Command][]host.Place{
-	host.ChronyCheck:     {host.ChronyDropIn},
-	host.UnboundCheck:    {host.UnboundDropIn},
-	host.SquidCheck:      {host.SquidDropIn},
-	host.KeaCheck:        {host.KeaConfig},
-	host.VRRPCheck:       {host.VRRPConfig},
-	host.FreeRADIUSCheck: {host.RadiusConfig, host.RadiusClients, host.RadiusUsers},
-	host.HAProxyCheck: {host.ProxyConfig, host.ProxyInspection, host.ProxyCertificateList, host.ProxyManagementList, host.ProxyBlockedPage, host.ProxyMaintenancePage,
-		host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches},
-	host.NftCheck: {host.PacketFilterTable},
+var CheckedPlaces = func() map[host.Command][]host.Place {
+	checked := map[host.Command][]host.Place{}
+	for c, spec := range daemon.Commands() {
+		if len(spec.Staged) > 0 {
+			checked[c] = spec.Staged
+		}
+	}
+	return checked
+}()
+
+// Reads are the files that checkers read, besides those that are staged: some that all programs read, and their own.
+func Reads(everybodys []string) []string {
+	reads := slices.Clone(everybodys)
+	for c := range CheckedPlaces {
+		if spec, err := c.Spec(); err == nil {
+			reads = append(reads, spec.Reads...)
+		}
+	}
+	return reads
 }
 
 // Subjects are the golden files of the rooms, which are in a folder, and the packet filter of a machine that is not set up.
@@ -48,7 +60,7 @@ func Subjects(rooms string) ([]Subject, error) {
 		}
 		files[name] = content
 	}
-	all := []Subject{{Command: host.NftCheck, Files: []host.File{{Place: host.PacketFilterTable, Content: files["app/root/first.nft"]}}}}
+	all := []Subject{{Command: nftables.Check, Files: []host.File{{Place: nftables.Table, Content: files["app/root/first.nft"]}}}}
 	golden, err := filepath.Glob(filepath.Join(rooms, "*/testdata/render/*.txtar"))
 	if err != nil {
 		return nil, err
@@ -59,7 +71,7 @@ func Subjects(rooms string) ([]Subject, error) {
 			return nil, err
 		}
 		contents := map[string][]byte{
-			host.ProxyBlockedPage.Path(): files["proxy/blocked.html"], host.ProxyMaintenancePage.Path(): []byte("<p>Soon.</p>\n"),
+			haproxy.BlockedPage.Path(): files["proxy/blocked.html"], haproxy.MaintenancePage.Path(): []byte("<p>Soon.</p>\n"),
 		}
 		for _, f := range archive.Files {
 			contents[f.Name] = f.Data

@@ -1,0 +1,14 @@
+// Package chronytest has what tests need of chrony.
+package chronytest
+
+import (
+	"strings"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+)
+
+// Hostile are files that give an attacker more than the gateway has.
+var Hostile = map[daemon.Place][]string{
+	chrony.DropIn: {"driftfile /etc/x", "mailonchange root@localhost 0.5", "include /etc/shadow", "confdir /tmp", "logdir /etc", "dumpdir /etc", "pidfile /etc/x", "keyfile /etc/shadow", "user root", "server a.example key 1", "#" + strings.Repeat("x", 2047) + "mailonchange root 1"},
+}

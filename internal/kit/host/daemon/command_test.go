@@ -1,0 +1,27 @@
+package daemon_test
+
+import (
+	"strings"
+	"testing"
+
+	_ "edge.internal/gateway/internal/kit/host" // makes the lists
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+)
+
+func TestExitErrorText(t *testing.T) {
+	for _, c := range []struct {
+		out  daemon.Output
+		want string
+	}{
+		{daemon.Output{ExitCode: 3}, "chronyc: ended with status 3"},
+		{daemon.Output{ExitCode: 1, Stdout: "506 Cannot talk to daemon\n"}, "chronyc: 506 Cannot talk to daemon"},
+		{daemon.Output{ExitCode: 1, Stdout: "noise", Stderr: "\na\n\n b \n"}, "chronyc: a; b"},
+		{daemon.Output{ExitCode: 1, Stderr: "1\n2\n3\n4\n5\n6\n7\n"}, "chronyc: 1; 2; 3; 4; 5"},
+		{daemon.Output{ExitCode: 1, Stderr: strings.Repeat("ä", 1000)}, "chronyc: " + strings.Repeat("ä", 250) + "…"},
+	} {
+		if got := (&daemon.ExitError{Command: chrony.Tracking, Output: c.out}).Error(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.out, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// Package haproxytest is a HAProxy in memory.
+package haproxytest
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+)
+
+// Proxy runs while its unit is active.
+type Proxy struct {
+	on       daemontest.Machine
+	mu       sync.Mutex
+	answer   func(q haproxy.Question) (string, error)
+	asked    []haproxy.Question
+	reloads  int
+	taken    int // reloads that were not refused
+	failures []error
+}
+
+// New returns the HAProxy of a machine.
+func New(on daemontest.Machine) *Proxy { return &Proxy{on: on} }
+
+// firstWorker is the number of the first worker; each reload that is taken gives the next.
+const firstWorker = 7001
+
+func (p *Proxy) runs() error { return daemontest.Runs(p.on, haproxy.Unit, "haproxy") }
+
+// ProxyAsk answers with the script of AnswerProxy, and without one with empty answers.
+func (p *Proxy) ProxyAsk(ctx context.Context, questions ...haproxy.Question) ([]string, error) {
+	if err := p.on.Breaks(); err != nil {
+		return nil, err
+	}
+	var answers []string
+	for _, q := range questions {
+		if err := p.runs(); err != nil {
+			return answers, err
+		}
+		p.mu.Lock()
+		answer := p.answer
+		p.asked = append(p.asked, q)
+		p.mu.Unlock()
+		err := ctx.Err()
+		said := ""
+		if err == nil && answer != nil {
+			said, err = answer(q)
+		}
+		if err != nil {
+			return answers, err
+		}
+		answers = append(answers, said)
+	}
+	return answers, nil
+}
+
+func (p *Proxy) ProxyReload(ctx context.Context) (haproxy.Process, error) {
+	if err := p.runs(); err != nil {
+		return haproxy.Process{}, err
+	}
+	if ctx.Err() != nil {
+		return haproxy.Process{}, context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reloads++
+	if next := p.failures; len(next) > 0 {
+		p.failures = next[1:]
+		return haproxy.Process{}, next[0]
+	}
+	p.taken++
+	return p.process(), nil
+}
+
+func (p *Proxy) ProxyProcess(context.Context) (haproxy.Process, error) {
+	if err := p.on.Breaks(); err != nil {
+		return haproxy.Process{}, err
+	}
+	if err := p.runs(); err != nil {
+		return haproxy.Process{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process(), nil
+}
+
+func (p *Proxy) process() haproxy.Process {
+	return haproxy.Process{PID: firstWorker + p.taken, Version: "2.6.12", Reloads: p.reloads}
+}
+
+// AnswerProxy sets what answers the questions to HAProxy from now on; nil takes it away.
+func (p *Proxy) AnswerProxy(answer func(q haproxy.Question) (string, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = answer
+}
+
+// ProxyAsked returns the questions to a running HAProxy so far, in their order.
+func (p *Proxy) ProxyAsked() []haproxy.Question {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}
+
+// ProxyReloads counts the reloads of a running HAProxy, also those that were refused.
+func (p *Proxy) ProxyReloads() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reloads
+}
+
+// FailProxyReload makes the next reload fail, for instance with a *haproxy.ReloadRefused. Calls add up: one failure each.
+func (p *Proxy) FailProxyReload(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures = append(p.failures, err)
+}

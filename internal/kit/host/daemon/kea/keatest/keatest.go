@@ -1,0 +1,107 @@
+// Package keatest is a Kea in memory.
+package keatest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+)
+
+// Leases runs while its unit is active, and has what was installed when it was started or told to reload last.
+type Leases struct {
+	on      daemontest.Machine
+	mu      sync.Mutex
+	answer  func(c kea.Command, arguments json.RawMessage) (any, error)
+	mark    string
+	reloads int
+	refusal error
+}
+
+// New returns the Kea of a machine.
+func New(on daemontest.Machine) *Leases {
+	l := &Leases{on: on}
+	on.Hear(kea.Unit, func(_ string, read func(daemon.Place) []byte) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.mark = markOf(read(kea.Config))
+	})
+	return l
+}
+
+// LeaseServerAsk knows the mark and the reload by itself; the script of AnswerLeaseServer answers the rest.
+func (l *Leases) LeaseServerAsk(ctx context.Context, c kea.Command, arguments json.RawMessage) (json.RawMessage, error) {
+	if err := l.on.Answers(ctx); err != nil {
+		return nil, err
+	}
+	said, err := l.says(c)
+	l.mu.Lock()
+	answer := l.answer
+	l.mu.Unlock()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil && said == nil && answer != nil {
+		said, err = answer(c, arguments)
+	}
+	if err != nil || said == nil {
+		return nil, err
+	}
+	return json.Marshal(said)
+}
+
+func (l *Leases) says(c kea.Command) (any, error) {
+	if err := daemontest.Runs(l.on, kea.Unit, "kea"); err != nil {
+		return nil, err
+	}
+	installed, _ := l.on.Read(kea.Config)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch c {
+	case kea.Reload:
+		l.reloads++
+		if l.refusal != nil {
+			return nil, l.refusal
+		}
+		l.mark = markOf(installed)
+	case kea.Mark:
+		return map[string]string{"server-tag": l.mark}, nil
+	}
+	return nil, nil
+}
+
+func markOf(content []byte) string {
+	var file struct {
+		Dhcp4 struct {
+			ServerTag string `json:"server-tag"`
+		}
+	}
+	if err := json.Unmarshal(content, &file); err != nil {
+		return ""
+	}
+	return file.Dhcp4.ServerTag
+}
+
+// AnswerLeaseServer sets what answers the questions to Kea from now on, but for its mark; nil takes it away.
+func (l *Leases) AnswerLeaseServer(answer func(c kea.Command, arguments json.RawMessage) (any, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answer = answer
+}
+
+// LeaseServerReloads counts the reloads of a running Kea, also those that were refused.
+func (l *Leases) LeaseServerReloads() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reloads
+}
+
+// RefuseLeaseServerReload makes Kea refuse reloads; nil makes it well again.
+func (l *Leases) RefuseLeaseServerReload(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusal = err
+}

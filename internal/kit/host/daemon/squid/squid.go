@@ -1,0 +1,73 @@
+// Package squid is the forward proxy's daemon: what the kit knows of it, and the conversation with it and with the judge that it asks.
+package squid
+
+import (
+	"syscall"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host/daemon"
+)
+
+// Unit is squid.
+const Unit daemon.Unit = "squid"
+
+// The files.
+const (
+	Main   daemon.Place = "squid.main"
+	DropIn daemon.Place = "squid.dropin"
+	// AccessList is the part of the access list that squid asks the gateway's own judge about.
+	AccessList daemon.Place = "squid.acls"
+)
+
+const accessListPath = "/etc/squid/gateway.acls"
+
+// Check asks: does the staged DropIn parse?
+const Check daemon.Command = "squid.check"
+
+// AccessLog has the requests of its clients.
+const AccessLog daemon.Log = "squid.access"
+
+// LogSource is what it says.
+const LogSource daemon.LogSource = "forward-proxy"
+
+const binary = "/usr/sbin/squid"
+
+// Daemon is its entry in the closed lists.
+var Daemon = daemon.Daemon{
+	Packages: []string{"squid"},
+	Units: []daemon.UnitSpec{{
+		Unit: Unit, Name: "Squid", Binary: binary,
+		Argv: []string{binary, "--foreground", "-f", "/etc/squid/gateway.conf"},
+		Folders: []daemon.Folder{
+			daemon.FolderAt("/etc/squid", 0o755, "root", "root"),
+			daemon.FolderAt("/etc/squid/conf.d", 0o755, "root", "root"),
+			daemon.FolderAt("/var/log/squid", 0o750, "proxy", "proxy"),
+			daemon.FolderAt("/var/spool/squid", 0o750, "proxy", "proxy"),
+			daemon.FolderAt("/run/squid", 0o775, "root", "proxy"),
+			daemon.FolderAt("/run/gateway-squid", 0o755, "root", "root"),
+		},
+		Ports:  []int{3128},
+		Ready:  JudgeSocket,
+		Reload: syscall.SIGHUP, Stop: syscall.SIGTERM, Grace: 10 * time.Second,
+	}},
+	Places: map[daemon.Place]daemon.PlaceSpec{
+		Main:   daemon.FileAt("/etc/squid/gateway.conf", 0o644, "root", "root", admit),
+		DropIn: daemon.FileAt("/etc/squid/conf.d/gateway.conf", 0o644, "root", "root", admit),
+		// The judge reads it as squid's user.
+		AccessList: daemon.FileAt(accessListPath, 0o640, "root", "proxy", nil),
+	},
+	Commands: map[daemon.Command]daemon.CommandSpec{
+		Check: {Argv: []string{binary, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second, Rights: daemon.Checking,
+			Staged: []daemon.Place{DropIn}},
+	},
+	// Debian's logrotate keeps it short.
+	Logs:    map[daemon.Log]daemon.LogSpec{AccessLog: {Path: "/var/log/squid/access.log"}},
+	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
+	Shown: []daemon.Shown{
+		{Order: 2, Name: "forward-proxy", Title: "Forward proxy",
+			Description: "Messages of squid.", Sources: []daemon.LogSource{LogSource}},
+		{Order: 2, Name: "forward-proxy-access", Title: "Forward proxy, requests",
+			Description: "Requests of the forward proxy's clients.", Files: []daemon.Log{AccessLog}},
+	},
+	Verbs: verbs,
+}

@@ -1,0 +1,75 @@
+// Package squidtest is a squid in memory, and the judge that it asks.
+package squidtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+)
+
+// Squid runs while its unit is active.
+type Squid struct {
+	on      daemontest.Machine
+	mu      sync.Mutex
+	reports map[squid.Report]string
+	judge   func(reload bool) (squid.Judge, error)
+	loads   int
+}
+
+// New returns the squid of a machine.
+func New(on daemontest.Machine) *Squid { return &Squid{on: on, reports: map[squid.Report]string{}} }
+
+// SquidReport answers with what SaySquid has set, and without that with nothing.
+func (s *Squid) SquidReport(ctx context.Context, r squid.Report) (text string, bytes int64, err error) {
+	if err := s.on.Answers(ctx); err != nil {
+		return "", 0, err
+	}
+	if err := daemontest.Runs(s.on, squid.Unit, "squid"); err != nil {
+		return "", 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text = s.reports[r]
+	return text, int64(len(text)), nil
+}
+
+// SquidJudge answers with the script of JudgeSquid.
+func (s *Squid) SquidJudge(_ context.Context, reload bool) (squid.Judge, error) {
+	if err := daemontest.Runs(s.on, squid.Unit, "the judge of the access list"); err != nil {
+		return squid.Judge{}, err
+	}
+	s.mu.Lock()
+	judge := s.judge
+	if reload {
+		s.loads++
+	}
+	s.mu.Unlock()
+	if judge == nil {
+		return squid.Judge{}, errors.New("no test has set what the judge answers")
+	}
+	return judge(reload)
+}
+
+// SaySquid sets a report of the cache manager.
+func (s *Squid) SaySquid(r squid.Report, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reports[r] = text
+}
+
+// JudgeSquid sets what the judge of a running squid answers from now on.
+func (s *Squid) JudgeSquid(judge func(reload bool) (squid.Judge, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.judge = judge
+}
+
+// SquidLoads counts how often the judge of a running squid was told to read its list.
+func (s *Squid) SquidLoads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loads
+}
