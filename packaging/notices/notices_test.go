@@ -105,7 +105,7 @@ func TestUnknownLicense(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "LICENSE"), []byte("Ask the author before you ship this.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := license(folder); err == nil || !strings.Contains(err.Error(), "look at it") {
+	if _, _, _, err := license(folder); err == nil || !strings.Contains(err.Error(), "review it") {
 		t.Errorf("an unknown one: %v", err)
 	}
 }

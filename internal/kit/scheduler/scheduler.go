@@ -270,8 +270,15 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 	defer cancel()
 	over := make(chan outcome, 1)
 	go func() { over <- s.do(doing, j) }()
-	// The lock is released after the result was recorded: otherwise tidy would take this run for an interrupted one.
-	defer func() { release() }()
+	// The lock is released after the result was recorded: otherwise tidy would take this run for an interrupted one. A retry needs
+	// the lock, and waits only then.
+	var pause time.Duration
+	defer func() {
+		release()
+		if pause > 0 {
+			s.again(ctx, j, pause)
+		}
+	}()
 	var o outcome
 	select {
 	case o = <-over:
@@ -287,7 +294,8 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 	if ctx.Err() != nil {
 		return s.interrupted(context.WithoutCancel(ctx), j.Name)
 	}
-	return s.finish(ctx, j, began, t.last, o)
+	pause, err = s.finish(ctx, j, began, t.last, o)
+	return err
 }
 
 // Results of a run.
@@ -340,8 +348,9 @@ func (o *outcome) explain(j *Job) string {
 	return "It failed. See the log of gateway-scheduler."
 }
 
-// finish records the result of a run, and raises or clears the alarm about it.
-func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *time.Time, o outcome) error {
+// finish records the result of a run, and raises or clears the alarm about it. It returns the delay before a retry, which is zero if
+// there is none.
+func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *time.Time, o outcome) (pause time.Duration, err error) {
 	detail := ""
 	if o.err != nil {
 		detail = o.err.Error()
@@ -356,16 +365,12 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 		at := s.Clock.Now().Add(tickEvery)
 		tick, next = nil, &at
 	} else if o.result == failed {
-		pause := s.retry
-		if early {
-			pause = s.soon
-		}
-		if s.again(ctx, j, pause) {
+		if pause = s.pause(&j, early); pause > 0 {
 			at := s.Clock.Now().Add(pause)
 			next = &at
 		}
 	}
-	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`UPDATE scheduler_jobs SET ended_at = $2, result = $3, error = $4, detail = $5, next_at = coalesce($6, next_at), tick = coalesce($8, tick), runs = runs + 1, failures = CASE WHEN $3 = 'ok' THEN 0 ELSE failures + 1 END
 			WHERE name = $1 AND started_at = $7`, j.Name, s.Clock.Now(), o.result, o.explain(&j), detail, next, began, tick)
 		return nil
@@ -375,7 +380,19 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 	} else if o.result == ok {
 		err = errors.Join(err, s.Alarms.Clear(ctx, JobFailed, j.Name))
 	}
-	return err
+	return pause, err
+}
+
+// pause returns the delay before a failed job is retried; zero if its next run is sooner, or if the job has a fixed schedule.
+func (s *Scheduler) pause(j *Job, early bool) time.Duration {
+	pause := s.retry
+	if early {
+		pause = s.soon
+	}
+	if j.Night || j.FromBoot || j.Every <= pause {
+		return 0
+	}
+	return pause
 }
 
 // next returns when the timer next runs a job; nil if unknown, or counted from the boot.
@@ -391,28 +408,25 @@ func (s *Scheduler) next(j *Job) *time.Time {
 	return &at
 }
 
-// again schedules a retry, unless the next run is sooner, or the job has a fixed schedule.
-func (s *Scheduler) again(ctx context.Context, j Job, pause time.Duration) bool {
-	if j.Night || j.FromBoot || j.Every <= pause {
-		return false
-	}
+// again retries a job after the pause.
+func (s *Scheduler) again(ctx context.Context, j Job, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.retried[j.Name] {
-		s.retried[j.Name] = true
-		s.work.Go(func() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.Clock.After(pause):
-			}
-			s.mu.Lock()
-			delete(s.retried, j.Name)
-			s.mu.Unlock()
-			s.turn(ctx, j, false)
-		})
+	if s.retried[j.Name] {
+		return
 	}
-	return true
+	s.retried[j.Name] = true
+	s.work.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Clock.After(pause):
+		}
+		s.mu.Lock()
+		delete(s.retried, j.Name)
+		s.mu.Unlock()
+		s.turn(ctx, j, false)
+	})
 }
 
 // interrupted records that a run was cut short by the end of the program. Its tick is not used up.
