@@ -59,13 +59,20 @@ func accessLog(t *testing.T, p *proxyRig) {
 	mark := uuid.NewString()
 	p.get(t, "https://"+quiet+"/"+mark).from(t, "a")
 	p.get(t, "https://"+name+"/"+mark+"?token=secret").from(t, "a")
-	p.send(t, ask{url: "http://" + name + "/redirected"}).leads(t, 301, "https://"+name+"/redirected")
+	// HAProxy logs a request after the answer has gone out, and drops the line if another of its threads is writing one.
 	var page logPage
-	waittest.Until(t, "the requests are logged", func() bool {
-		page = p.searched(t, "domain="+id)
-		return len(page.Entries) == 2
-	})
-	// HAProxy logs a request after the answer has gone out, and each of its threads by itself: which of the two comes first is open.
+	logged := func(n int) {
+		t.Helper()
+		waittest.UntilNil(t, fmt.Sprintf("%d requests are logged", n), func() error {
+			if page = p.searched(t, "domain="+id); len(page.Entries) != n {
+				return fmt.Errorf("%+v", page)
+			}
+			return nil
+		})
+	}
+	logged(1)
+	p.send(t, ask{url: "http://" + name + "/redirected"}).leads(t, 301, "https://"+name+"/redirected")
+	logged(2)
 	requested, redirected := "/"+mark+"?…", "/redirected"
 	entries := byPath(page.Entries...)
 	e, ok := entries[requested]
