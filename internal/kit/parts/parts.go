@@ -260,7 +260,7 @@ func EditOf[T comparable](was, now []T) (e Edit) {
 			at[i], places[item] = list[0], list[1:]
 		}
 	}
-	stays := ascending(at)
+	stays := Ascending(at)
 	kept := map[int]bool{}
 	for i := range at {
 		if stays[i] {
@@ -287,8 +287,8 @@ func EditOf[T comparable](was, now []T) (e Edit) {
 	return e
 }
 
-// ascending marks the members of a longest increasing subsequence, ignoring negative numbers.
-func ascending(list []int) []bool {
+// Ascending marks the members of a longest increasing subsequence, ignoring negative numbers.
+func Ascending(list []int) []bool {
 	var tails []int // the index of the smallest last number of the subsequences of each length
 	before := make([]int, len(list))
 	for i, x := range list {

@@ -2,9 +2,10 @@ package resource
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // arrange assigns priorities that bring rows into the order of the document. Rows that the document does not mention keep their
@@ -25,7 +26,10 @@ func (p *planning) arrange(s *section, rows []*plannedRow, deleted []*entry) (ot
 			places = append(places, place[row.id])
 		}
 	}
-	stays := longestRise(places)
+	stays := map[int]bool{}
+	for i, stay := range parts.Ascending(places) {
+		stays[places[i]] = stay
+	}
 	byID := make(map[uuid.UUID]*plannedRow, len(rows))
 	behind := map[uuid.UUID][]uuid.UUID{} // rows that follow each row that keeps its place
 	var first []uuid.UUID                 // rows that come before any that keeps its place
@@ -111,29 +115,4 @@ func number(order []uuid.UUID, priority map[uuid.UUID]int64, stays func(uuid.UUI
 			give(i, r.start+int64(i-r.from+1)*r.wide)
 		}
 	}
-}
-
-// longestRise returns the members of a longest increasing subsequence.
-func longestRise(list []int) map[int]bool {
-	var ends []int // indexes into list, by the length of the subsequence that ends there
-	before := make([]int, len(list))
-	for i, n := range list {
-		at := sort.Search(len(ends), func(k int) bool { return list[ends[k]] >= n })
-		before[i] = -1
-		if at > 0 {
-			before[i] = ends[at-1]
-		}
-		if at == len(ends) {
-			ends = append(ends, i)
-		} else {
-			ends[at] = i
-		}
-	}
-	rise := map[int]bool{}
-	if len(ends) > 0 {
-		for i := ends[len(ends)-1]; i >= 0; i = before[i] {
-			rise[list[i]] = true
-		}
-	}
-	return rise
 }

@@ -5,9 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -257,20 +255,14 @@ func TestARowThatComesBackIsAsOldAsItWas(t *testing.T) {
 	}
 }
 
-// randomSets is how many random change sets are reverted, each of which must restore the state before it. GATEWAY_REVERTS
-// overrides it.
-func randomSets() int {
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS")); err == nil {
-		return n
-	}
-	return 60
-}
+// randomSets is how many random change sets are reverted, each of which must restore the state before it.
+func randomSets(t *testing.T) int { return longtest.Number(t, "GATEWAY_REVERTS", 60, 60) }
 
 func TestRandomChangeSetsAreReverted(t *testing.T) {
 	b := remembering(t)
 	dbtest.Exec(t, b.DB, `ALTER TABLE parts DROP CONSTRAINT parts_toy_id_fkey, ADD CONSTRAINT parts_toy_id_fkey FOREIGN KEY (toy_id) REFERENCES toys ON DELETE CASCADE`)
 	random := rand.New(rand.NewPCG(longtest.Seed(t, 1), 2))
-	for n := range randomSets() {
+	for n := range randomSets(t) {
 		var toys []Toy
 		b.Get(t, "/toys").Into(t, &toys)
 		state := func() string { return rows(t, b, "/toys") + rows(t, b, "/wheels") }
@@ -329,7 +321,7 @@ func TestRevertsLoseNoLaterEdit(t *testing.T) {
 	}
 	var edits []edit
 	conflicts, reverted := 0, 0
-	for range 4 * randomSets() {
+	for range 4 * randomSets(t) {
 		was := current()
 		if len(edits) == 0 || random.IntN(3) > 0 {
 			body := map[string]any{}

@@ -3,6 +3,8 @@ package daemon
 import (
 	"io/fs"
 	"strings"
+
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // Place is one file that the gateway writes on the machine: one of the list, or one of a family whose members have an id.
@@ -18,6 +20,8 @@ type PlaceSpec struct {
 	// Part is the grammar of one part of a place that can be written part by part. A text is admitted exactly if its frame and each of its
 	// parts are.
 	Part func(part string) error
+	// Split divides such a text into its parts.
+	Split func(text string) (parts.Text, error)
 }
 
 // FileAt is a file with its mode, owner and group, and its grammar if it has one.

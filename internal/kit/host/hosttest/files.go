@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
@@ -27,12 +25,15 @@ func (m *Machine) Install(p host.Place, content []byte) error {
 	return m.install(p, content)
 }
 
-// Amend knows the parts of the packet filter's table alone.
 func (m *Machine) Amend(p host.Place, c parts.Change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	text, err := nft.Split(nftables.Name, string(m.files[p]))
-	if p != nftables.Table || err != nil {
+	spec, err := p.Spec()
+	if err != nil || spec.Split == nil {
+		return parts.ErrOther
+	}
+	text, err := spec.Split(string(m.files[p]))
+	if err != nil {
 		return parts.ErrOther
 	}
 	if text, err = text.Changed(c); err != nil {

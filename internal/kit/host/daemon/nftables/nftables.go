@@ -4,7 +4,9 @@ package nftables
 import (
 	"time"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // Table is the kernel's table as nft reads it.
@@ -30,6 +32,7 @@ var Daemon = daemon.Daemon{
 	Places: map[daemon.Place]daemon.PlaceSpec{
 		Table: {
 			Path: "/var/lib/gateway-helper/packet-filter.nft", Mode: 0o600, Owner: "root", Group: "root", Grammar: admit, Part: admitPart,
+			Split: func(text string) (parts.Text, error) { return nft.Split(Name, text) },
 		},
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{

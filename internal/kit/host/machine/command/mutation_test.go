@@ -55,17 +55,7 @@ func TestTracedChecks(t *testing.T) {
 // Whatever a file is made of: if the guard takes it, its checker opens nothing but the staged files and what every program reads, runs
 // nothing, talks to no one, and is not root. GATEWAY_MUTATIONS says how many files are tried, and GATEWAY_SEED repeats them.
 func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
-	n := 300
-	if longtest.On {
-		n = 10_000
-	}
-	if more, err := strconv.Atoi(os.Getenv("GATEWAY_MUTATIONS")); err == nil {
-		n = more
-	}
-	seed, err := strconv.ParseUint(os.Getenv("GATEWAY_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
+	n, seed := longtest.Number(t, "GATEWAY_MUTATIONS", 300, 10_000), longtest.Seed(t, uint64(time.Now().UnixNano()))
 	r := rand.New(rand.NewPCG(seed, 0))
 	originals, err := fuzz.Subjects(rooms)
 	if err != nil {

@@ -18,12 +18,10 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/home"
-	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
 )
 
@@ -136,8 +134,8 @@ func (s *Files) Install(p host.Place, content []byte) error {
 	if err := s.install(spec, bytes.NewReader(content)); err != nil {
 		return fmt.Errorf("installing %s: %w", spec.Path, err)
 	}
-	if p == nftables.Table {
-		if text, err := nft.Split(nftables.Name, string(content)); err == nil {
+	if spec.Split != nil {
+		if text, err := spec.Split(string(content)); err == nil {
 			s.installed[p] = text
 		}
 	}
