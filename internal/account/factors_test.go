@@ -2,8 +2,6 @@ package account
 
 import (
 	"net/http"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,16 +96,8 @@ func (h *house) challenges(t *testing.T, email string, n int) []string {
 	return list
 }
 
-// rounds is the number of rounds of a race; a long run and make faults ask for more.
-func rounds() int {
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_ROUNDS")); err == nil {
-		return n
-	}
-	if longtest.On {
-		return 50
-	}
-	return 10
-}
+// rounds is the number of rounds of a race; make faults asks for more.
+func rounds(t *testing.T) int { return longtest.Number(t, "GATEWAY_ROUNDS", 10, 50) }
 
 // parallel is the number of concurrent attempts.
 const parallel = 20

@@ -577,7 +577,7 @@ func TestRoundsOfOneCallback(t *testing.T) {
 	h := newHouse(t)
 	p := newIDP(t, h)
 	h.trust(t, h.enter(t, admin, plain), p)
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.clock.Move(time.Hour)
 		query, flow := h.signOn(t, p, jane(admin))
 		return func(int) bool { session, _ := h.callback(t, query, flow); return session != "" }
@@ -594,7 +594,7 @@ func TestRoundsOfOneSubject(t *testing.T) {
 	}
 	p := newIDP(t, h)
 	h.trust(t, root, p)
-	race(t, (rounds()+9)/10, func() func(int) bool { // each round has many to prepare
+	race(t, (rounds(t)+9)/10, func() func(int) bool { // each round has many to prepare
 		h.clock.Move(time.Hour)
 		h.exec(t, "UPDATE account_users SET oidc_subject = ''")
 		var queries [parallel]string

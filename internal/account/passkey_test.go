@@ -295,7 +295,7 @@ func TestRoundsOfOnePasskeyAnswer(t *testing.T) {
 	h := newHouse(t)
 	d := newDevice(fqdn)
 	h.register(t, h.enter(t, admin, plain), d).Want(t, http.StatusCreated)
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		challenge := h.challenges(t, admin, 1)[0]
 		answer := d.sign(t, options(t, h.askFor(t, d, challenge)))
@@ -308,7 +308,7 @@ func TestRoundsOfOnePasskeyCount(t *testing.T) {
 	h := newHouse(t)
 	d := newDevice(fqdn)
 	h.register(t, h.enter(t, admin, plain), d).Want(t, http.StatusCreated)
-	race(t, (rounds()+9)/10, func() func(int) bool { // each round has many to prepare
+	race(t, (rounds(t)+9)/10, func() func(int) bool { // each round has many to prepare
 		h.clock.Move(25 * time.Hour)
 		challenges, count := h.challenges(t, admin, parallel), d.key.Counter
 		var answers [parallel]json.RawMessage
@@ -323,7 +323,7 @@ func TestRoundsOfOnePasskeyCount(t *testing.T) {
 func TestRoundsOfOneRegistration(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.exec(t, "DELETE FROM account_passkeys")
 		d := newDevice(fqdn)
 		credential := d.make(t, options(t, d.at(t, h, session, "/auth/passkeys/register/begin", nil)))

@@ -338,7 +338,7 @@ func TestParallelSecondStepsAllLand(t *testing.T) {
 func TestRoundsOfOneCode(t *testing.T) {
 	h := newHouse(t)
 	a := h.enrol(t, h.enter(t, admin, plain))
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		code, challenges := a.code(t, h, 0), h.challenges(t, admin, parallel)
 		return func(i int) bool {
@@ -351,7 +351,7 @@ func TestRoundsOfOneCode(t *testing.T) {
 func TestRoundsOfOneChallenge(t *testing.T) {
 	h := newHouse(t)
 	h.enrol(t, h.enter(t, admin, plain))
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		codes, challenge := h.recoveryCodes(t, parallel), h.challenges(t, admin, 1)[0]
 		return func(i int) bool {
@@ -400,7 +400,7 @@ func TestTriesOfOneChallengeAtOnce(t *testing.T) {
 func TestRoundsOfOneRecoveryCode(t *testing.T) {
 	h := newHouse(t)
 	h.enrol(t, h.enter(t, admin, plain))
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.clock.Move(25 * time.Hour)
 		code, challenges := h.recoveryCodes(t, 1)[0], h.challenges(t, admin, parallel)
 		return func(i int) bool {
@@ -412,7 +412,7 @@ func TestRoundsOfOneRecoveryCode(t *testing.T) {
 func TestRoundsOfOneConfirmation(t *testing.T) {
 	h := newHouse(t)
 	session := h.enter(t, admin, plain)
-	race(t, rounds(), func() func(int) bool {
+	race(t, rounds(t), func() func(int) bool {
 		h.exec(t, "DELETE FROM account_totp")
 		var a app
 		var setup struct{ Secret string }

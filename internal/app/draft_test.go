@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -59,10 +57,18 @@ type drafter struct {
 
 func (h house) drafter(t *testing.T, seed uint64, token string) drafter {
 	t.Helper()
-	return drafter{h, edits.New(seed, func(method, path string, body any) (int, string, []byte, error) {
+	return drafter{h, edits.New(seed, h.caller(t, token)), token}
+}
+
+// caller makes the requests of an editor. A refusal comes with its whole answer.
+func (h house) caller(t *testing.T, token string) edits.Call {
+	return func(method, path string, body any) (int, string, []byte, error) {
 		a := h.call(t, token, method, path, body)
+		if a.Status != http.StatusOK {
+			return a.Status, "", a.Body, nil
+		}
 		return a.Status, a.Header.Get(httpd.ChangeSetHeader), a.Data, nil
-	}), token}
+	}
 }
 
 // idea returns a change set that the gateway would accept now, and its effects. New rows have ids, so that both ways of applying
@@ -98,16 +104,8 @@ func (d drafter) add(t *testing.T, set []edits.Operation) {
 	}
 }
 
-// drafts is how many random drafts a test makes. A long run and GATEWAY_DRAFTS increase it.
-func drafts() int {
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_DRAFTS")); err == nil {
-		return n
-	}
-	if longtest.On {
-		return 20
-	}
-	return 8
-}
+// drafts is how many random drafts a test makes.
+func drafts(t *testing.T) int { return longtest.Number(t, "GATEWAY_DRAFTS", 8, 20) }
 
 // A draft that collects the operations of a random change set one at a time does what the change set would do.
 func TestRandomDraftsDoWhatTheirChangeSetsDo(t *testing.T) {
@@ -115,7 +113,7 @@ func TestRandomDraftsDoWhatTheirChangeSetsDo(t *testing.T) {
 	admin := h.setUp(t)
 	h.connect(t, admin)
 	d := h.drafter(t, 1, admin)
-	for n := range drafts() {
+	for n := range drafts(t) {
 		set, want := d.idea(t)
 		d.add(t, set)
 		var out resource.DraftResult
@@ -142,7 +140,7 @@ func TestRandomDraftsLoseNothingOfOthers(t *testing.T) {
 		h.call(t, another, http.MethodPost, "/change-sets", map[string]any{"operations": set}).Want(t, 200)
 	}
 	met := 0
-	for n := range drafts() {
+	for n := range drafts(t) {
 		for range 2 {
 			if set, _ := mine.idea(t); n%2 == 0 || len(set) < 3 {
 				for _, op := range set { // the second set may change what the first one deletes

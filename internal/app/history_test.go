@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -295,22 +293,8 @@ func TestRandomChangesAreTakenBack(t *testing.T) {
 	admin := h.setUp(t)
 	h.connect(t, admin)
 	h.call(t, admin, http.MethodPost, "/system/ipv6", `{"enabled":true}`).Want(t, 200)
-	e := edits.NewOfAll(longtest.Seed(t, 1), func(method, path string, body any) (int, string, []byte, error) {
-		a := h.call(t, admin, method, path, body)
-		if a.Status != 200 {
-			return a.Status, "", a.Body, nil
-		}
-		return a.Status, a.Header.Get(httpd.ChangeSetHeader), a.Data, nil
-	}, func() (string, error) { return string(h.export(t, admin, "")), nil })
-	times, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS"))
-	switch {
-	case err == nil:
-	case longtest.On:
-		times = 25
-	default:
-		times = 10
-	}
-	for n := range times {
+	e := edits.NewOfAll(longtest.Seed(t, 1), h.caller(t, admin), func() (string, error) { return string(h.export(t, admin, "")), nil })
+	for n := range longtest.Number(t, "GATEWAY_REVERTS", 10, 25) {
 		if err := e.Revert(); err != nil {
 			t.Fatalf("set %d: %v", n, err)
 		}

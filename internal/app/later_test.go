@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +31,7 @@ func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 	admin := h.setUp(t)
 	h.connect(t, admin)
 	seed := longtest.Seed(t, 5)
-	e := edits.NewOfAll(seed, func(method, path string, body any) (int, string, []byte, error) {
-		a := h.call(t, admin, method, path, body)
-		return a.Status, a.Header.Get(httpd.ChangeSetHeader), a.Data, nil
-	}, nil)
+	e := edits.NewOfAll(seed, h.caller(t, admin), nil)
 	targets, err := e.Furnish()
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +42,7 @@ func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 		// these decide how values are written
 		"dns.record": "type", "firewall.address-object": "kind", "forward-proxy.acl": "type",
 	}
-	runs, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS"))
-	switch {
-	case err == nil:
-	case longtest.On:
-		runs = 2500
-	default:
-		runs = 300
-	}
+	runs := longtest.Number(t, "GATEWAY_REVERTS", 300, 2500)
 	// The last one first, because others may refer to a row until they are gone.
 	for _, x := range slices.Backward(targets) {
 		if x.Kind == "user" { // not the user of this test

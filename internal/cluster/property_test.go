@@ -40,6 +40,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
@@ -70,10 +71,7 @@ func TestProperty(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	runs, seed := 50, uint64(time.Now().UnixNano())
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_CLUSTER_RUNS")); err == nil {
-		runs = n
-	}
+	runs, seed := longtest.Number(t, "GATEWAY_CLUSTER_RUNS", 50, 50), uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		runs, seed = 1, n
 	}

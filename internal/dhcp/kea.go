@@ -100,7 +100,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	}
 	problems := slices.Clone(c.Left)
 	for _, e := range answer.Sockets.Errors {
-		// Without a cable there is nobody to serve; Kea retries by itself.
+		// Without a cable there are no clients; Kea retries on its own.
 		if !strings.HasSuffix(e, noCarrier) {
 			problems = append(problems, "Kea does not listen: "+e)
 		}

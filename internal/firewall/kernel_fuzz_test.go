@@ -42,18 +42,9 @@ func number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// rounds is the number of rounds of a random test: for a short run, for a long one, or as the environment says.
-func rounds(t testing.TB, name string, short, long uint64) int {
-	t.Helper()
-	if longtest.On {
-		return int(number(t, name, long))
-	}
-	return int(number(t, name, short))
-}
-
 // The kernel treats a packet as the evaluator predicts, for all kinds of rules and packets.
 func TestKernelAgreesWithEvaluator(t *testing.T) {
-	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_RULESETS", 30, 150)
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), longtest.Number(t, "GATEWAY_FUZZ_RULESETS", 30, 150)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_RULESETS=%d", seed, rulesets)
 	w := newWorld(t)
 	seen := coverage{}

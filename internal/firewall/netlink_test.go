@@ -19,6 +19,7 @@ import (
 	helperguard "edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -200,7 +201,7 @@ func counting(text string) (string, map[string]uint64) {
 // The kernel gets the same table from us as from nft, whether loaded whole or changed step by step, and no rule loses its counts: it
 // keeps counting, or its counts are handed over.
 func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
-	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_TABLES", 12, 40)
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), longtest.Number(t, "GATEWAY_FUZZ_TABLES", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_TABLES=%d", seed, rulesets)
 	w := paper(t)
 	var s nfnl.Socket
@@ -308,7 +309,7 @@ func zeroed(listing string) string {
 // After each change, a table derived from the previous one, and a file changed part by part, equal those made as a whole, and the helper
 // accepts them.
 func TestFileIsAmendedToTheSame(t *testing.T) {
-	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_TABLES", 12, 40)
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), longtest.Number(t, "GATEWAY_FUZZ_TABLES", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_TABLES=%d", seed, rulesets)
 	w := paper(t)
 	names := slices.Sorted(maps.Keys(edits))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -361,7 +362,7 @@ func wanted(list []nft.Ports) string {
 
 // The kernel's table is the intended one, rule by rule and set by set.
 func TestHostileTableReadsBackAsMeant(t *testing.T) {
-	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_RULESETS", 12, 40)
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), longtest.Number(t, "GATEWAY_FUZZ_RULESETS", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d", seed)
 	w := paper(t)
 	t.Cleanup(func() { _ = loadText("flush ruleset") })

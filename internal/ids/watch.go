@@ -155,7 +155,7 @@ func (r *Room) present(ctx context.Context) []netip.Addr {
 }
 
 // spare makes the bouncer's tables let addresses pass, whatever it decides, until that is undone. It does so again for another bouncer
-// process, which has created its tables anew. The caller holds sparing.
+// process, which has created its tables again. The caller holds sparing.
 func (r *Room) spare(ctx context.Context, addresses []netip.Addr) error {
 	state, err := r.Host.State(ctx, bouncer)
 	if err != nil || state.Active != "active" {

@@ -29,10 +29,7 @@ import (
 // is not refused does nothing but a daemon's job. GATEWAY_MUTATIONS says how many files are tried; for each 250 of them, every daemon is
 // started with one more. HostileAPI shows that each hostile text is refused.
 func hostileFiles(t *testing.T, g *appliance) {
-	changes := 500
-	if more, err := strconv.Atoi(os.Getenv("GATEWAY_MUTATIONS")); err == nil {
-		changes = more
-	}
+	changes := longtest.Number(t, "GATEWAY_MUTATIONS", 500, 500)
 	seed := longtest.Seed(t, uint64(time.Now().UnixNano()))
 	g.bringAttacker(t)
 	g.bringStrace(t)

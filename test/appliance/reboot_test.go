@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/node"
@@ -20,11 +20,7 @@ import (
 
 // reboot reboots as often as GATEWAY_REBOOTS says, or three times. From the first packet on the closed port is closed.
 func reboot(t *testing.T, g *appliance) {
-	times, err := strconv.Atoi(os.Getenv("GATEWAY_REBOOTS"))
-	if err != nil {
-		times = 3
-	}
-	for n := range times {
+	for n := range longtest.Number(t, "GATEWAY_REBOOTS", 3, 3) {
 		before := g.state(t)
 		g.changeUnconfirmed(t)
 		if g.state(t) == before {

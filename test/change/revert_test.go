@@ -3,9 +3,7 @@ package change
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -53,15 +51,7 @@ func TestRandomChangesAreTakenBack(t *testing.T) {
 		slices.Sort(chains)
 		return strings.Join(chains, "\n\n")
 	}
-	times, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS"))
-	switch {
-	case err == nil:
-	case longtest.On:
-		times = 8
-	default:
-		times = 2
-	}
-	for n := range times {
+	for n := range longtest.Number(t, "GATEWAY_REVERTS", 2, 8) {
 		if err := e.Revert(); err != nil {
 			t.Fatalf("set %d: %v", n, err)
 		}

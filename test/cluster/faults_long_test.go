@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -30,10 +31,7 @@ const always = "always.example.net"
 // asked for changes. When all is whole again, both have the same, each change that was acknowledged is there or in a difference file, no file was ever without what is always
 // there, and the virtual address is on one node alone.
 func TestFaults(t *testing.T) {
-	runs, seed := 1, uint64(time.Now().UnixNano())
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_CLUSTER_LABS")); err == nil {
-		runs = n
-	}
+	runs, seed := longtest.Number(t, "GATEWAY_CLUSTER_LABS", 1, 1), uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		runs, seed = 1, n
 	}

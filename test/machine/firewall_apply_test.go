@@ -54,7 +54,7 @@ func (r *rig) foreignCount(t *testing.T) (packets int64) {
 // Through many applies a port that rules drop never opens, a connection that they accept is never disturbed, and what
 // belongs to somebody else stays.
 func manyApplies(t *testing.T, r *rig) {
-	applies := edgeNumber(t, "GATEWAY_FILTER_APPLIES", 40, 200)
+	applies := longtest.Number(t, "GATEWAY_FILTER_APPLIES", 40, 200)
 	r.Run(t, lab.Gateway, "nft", foreign)
 	defer r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "foreign")
 	ids := r.rules(t,

@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -19,7 +20,7 @@ import (
 // Beside a program that changes a table of its own all the time, every change becomes live at once, and no rule that was
 // answered is ever missing from the kernel.
 func busyNeighbour(t *testing.T, r *rig) {
-	applies := edgeNumber(t, "GATEWAY_NEIGHBOUR_APPLIES", 20, 60)
+	applies := longtest.Number(t, "GATEWAY_NEIGHBOUR_APPLIES", 20, 60)
 	r.Run(t, lab.Gateway, "nft", "add table inet neighbour; add set inet neighbour blocked { type ipv4_addr; }")
 	defer r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "neighbour")
 

@@ -558,7 +558,7 @@ func (f *forwardRig) during(t *testing.T, do func(*stream)) *stream {
 
 func forwardChanges(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
-	many := edgeNumber(t, "GATEWAY_ENTRIES", 300, 2000)
+	many := longtest.Number(t, "GATEWAY_ENTRIES", 300, 2000)
 	var operations []operation
 	for i := range many {
 		operations = append(operations, create("forward-proxy.acl", fields{"name": fmt.Sprintf("many %d", i), "type": "dstdomain", "value": fmt.Sprintf(".host%d.example", i), "action": "deny"}))

@@ -28,7 +28,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/machine"
-	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -405,23 +404,6 @@ func (c *edgeConn) end() {
 	if c.Conn != nil {
 		c.Close()
 	}
-}
-
-// edgeNumber is a count: in a short run, in a long one, or as the environment says.
-func edgeNumber(t testing.TB, name string, short, long int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	switch {
-	case text == "" && longtest.On:
-		return long
-	case text == "":
-		return short
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
 }
 
 // logs are what every unit has said.

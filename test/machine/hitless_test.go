@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
@@ -472,7 +473,7 @@ func (l *traffic) post(url string, length int) (edgePage, error) {
 type sideSite struct{ url, domain, backend, server string }
 
 func hitless(t *testing.T, e *edge, l *traffic) {
-	applies := edgeNumber(t, "GATEWAY_APPLIES", 30, 60)
+	applies := longtest.Number(t, "GATEWAY_APPLIES", 30, 60)
 	side := &sideSite{url: "https://side.example.net/"}
 	var servers []string
 	side.backend, servers = e.backend(t, "side", originA)
@@ -568,7 +569,7 @@ func serverMoves(t *testing.T, e *edge, _ *traffic) {
 	}
 	// With nobody on the way there is no need for a reload.
 	before := e.status(t)
-	moves := edgeNumber(t, "GATEWAY_MOVES", 10, 50)
+	moves := longtest.Number(t, "GATEWAY_MOVES", 10, 50)
 	for n := range moves {
 		port := []int{from, to}[n%2]
 		client.CloseIdleConnections()

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -40,7 +41,7 @@ var routers = []string{wan4, "198.51.100.3", "192.0.2.2"}
 
 // impact holds what previews say about live connections against what happens to them.
 func impact(t *testing.T, r *rig) {
-	cases := edgeNumber(t, "GATEWAY_IMPACT_CASES", 2, 4)
+	cases := longtest.Number(t, "GATEWAY_IMPACT_CASES", 2, 4)
 	seed := uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("GATEWAY_IMPACT_SEED"), 10, 64); err == nil {
 		seed = n

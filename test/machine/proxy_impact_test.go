@@ -44,7 +44,7 @@ func impactOnSites(t *testing.T, p *proxyRig) {
 		}
 	}
 	found := map[string]int{}
-	for n := range edgeNumber(t, "GATEWAY_IMPACT_CASES", 3, 12) {
+	for n := range longtest.Number(t, "GATEWAY_IMPACT_CASES", 3, 12) {
 		for effect, count := range w.run(t) {
 			found[effect] += count
 		}

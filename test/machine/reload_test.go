@@ -16,6 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -36,7 +37,7 @@ func (l *traffic) undisturbed(t *testing.T, do func()) {
 
 // Reloads one after the other, as fast as they are answered: each ends with a worker of its own.
 func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
-	reloads := edgeNumber(t, "GATEWAY_RELOADS", 5, 20)
+	reloads := longtest.Number(t, "GATEWAY_RELOADS", 5, 20)
 	before, was := e.status(t), e.process(t)
 	l.undisturbed(t, func() {
 		for n := range reloads {
@@ -68,7 +69,7 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 
 // Many changes at once that each need a reload share a few.
 func reloadsAreShared(t *testing.T, e *edge, l *traffic) {
-	changes := edgeNumber(t, "GATEWAY_SHARED", 25, 100)
+	changes := longtest.Number(t, "GATEWAY_SHARED", 25, 100)
 	before := e.status(t)
 	ids := make([]string, changes)
 	l.undisturbed(t, func() {
@@ -156,7 +157,7 @@ func proxyComesBack(t *testing.T, e *edge, l *traffic) {
 
 // The API may die at any time: the proxy serves on, and then what is stored.
 func storedStateServes(t *testing.T, e *edge, l *traffic) {
-	deaths := edgeNumber(t, "GATEWAY_DEATHS", 1, 3)
+	deaths := longtest.Number(t, "GATEWAY_DEATHS", 1, 3)
 	header := e.live(t, http.MethodPost, "/domains/"+l.domain+"/headers", fields{"name": "X-Stored", "value": "0"}, 201)
 	path := "/domains/" + l.domain + "/headers/" + header
 	var tried, stored atomic.Int64

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -253,7 +254,7 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 		do   func()
 	}{
 		{"reloads", func() {
-			for range edgeNumber(t, "GATEWAY_SIEGE_RELOADS", 10, 50) {
+			for range longtest.Number(t, "GATEWAY_SIEGE_RELOADS", 10, 50) {
 				was := s.count("clean 200")
 				p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 				waittest.Until(t, "answers after a reload", func() bool { return s.count("clean 200") > was+10 })

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -52,15 +51,6 @@ func TestCheckerThatTakesTooLongDoesNotLockOut(t *testing.T) {
 	if x.Rows(t, "toy_lines") != 2 {
 		t.Fatal("it was not stored")
 	}
-}
-
-// changes is how many changes the writers make. GATEWAY_CHANGES overrides it.
-func changes(t *testing.T) int {
-	n, err := strconv.Atoi(os.Getenv("GATEWAY_CHANGES"))
-	if err != nil {
-		return 200
-	}
-	return n
 }
 
 // Exactly the accepted changes are stored, despite concurrent writers and hang-ups: every change that the checker refuses gets an
@@ -107,7 +97,7 @@ func writers(t *testing.T, d *db.DB, add func(ctx context.Context, line string) 
 		accepted []string
 		hangUps  int
 	)
-	n := changes(t)
+	n := longtest.Number(t, "GATEWAY_CHANGES", 200, 200)
 	for w := range 8 {
 		group.Go(func() {
 			for i := w; i < n; i += 8 {

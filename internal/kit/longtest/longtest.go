@@ -29,6 +29,23 @@ func Some[T any](t testing.TB, n int, all []T) []T {
 	return some
 }
 
+// Number returns how many cases a test runs: short in the short run, long in the long one, or what the environment variable says.
+func Number(t testing.TB, variable string, short, long int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	switch {
+	case text == "" && On:
+		return long
+	case text == "":
+		return short
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
 // Seed returns GATEWAY_SEED, or usual if it is not set, and logs it.
 func Seed(t testing.TB, usual uint64) uint64 {
 	t.Helper()

@@ -24,3 +24,18 @@ func TestSome(t *testing.T) {
 		t.Errorf("%q", whole)
 	}
 }
+
+func TestNumber(t *testing.T) {
+	const variable = "GATEWAY_LONGTEST_NUMBER"
+	usual := 2
+	if longtest.On {
+		usual = 3
+	}
+	if n := longtest.Number(t, variable, 2, 3); n != usual {
+		t.Errorf("%d instead of %d", n, usual)
+	}
+	t.Setenv(variable, "7")
+	if n := longtest.Number(t, variable, 2, 3); n != 7 {
+		t.Errorf("%d instead of 7", n)
+	}
+}
