@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// with are the verbs that need one of some privileges.
+// with returns the verbs that have one of these privileges.
 func with(some ...daemon.Privilege) map[string]bool {
 	verbs := map[string]bool{}
 	for name, privilege := range host.Verbs {
@@ -27,13 +27,13 @@ func with(some ...daemon.Privilege) map[string]bool {
 }
 
 var (
-	// served are the verbs that the helper does.
+	// served verbs are executed by the helper.
 	served = with(daemon.Served, daemon.Repeatable)
-	// repeatable are those of them that may be done twice.
+	// repeatable verbs are those of them that may run twice.
 	repeatable = with(daemon.Repeatable)
-	// local are the verbs that the program that wants them does itself.
+	// local verbs are executed by the calling program.
 	local = with(daemon.Local)
-	// probes is what is served apart from the helper, by a process that is not root.
+	// probes are executed by a separate process without root.
 	probes = with(daemon.Probed)
 )
 
@@ -157,8 +157,8 @@ func (c *Client) Listen(ctx context.Context, network, address string) (*os.File,
 	return ask[*os.File](ctx, c, "Listen", network, address)
 }
 
-func (c *Client) Deafen(ctx context.Context, listener *os.File) error {
-	return c.do(ctx, "Deafen", listener)
+func (c *Client) DrainListener(ctx context.Context, listener *os.File) error {
+	return c.do(ctx, "DrainListener", listener)
 }
 
 func (c *Client) FilterState(ctx context.Context) (host.FilterState, error) {

@@ -45,7 +45,7 @@ func (s *Network) Listen(ctx context.Context, network, address string) (*os.File
 	return l.(*net.TCPListener).File()
 }
 
-func (s *Network) Deafen(_ context.Context, listener *os.File) error {
+func (s *Network) DrainListener(_ context.Context, listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
