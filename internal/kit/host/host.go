@@ -71,6 +71,8 @@ type Conversations interface {
 type Files interface {
 	// Read fails with fs.ErrNotExist if the file is missing.
 	Read(p Place) ([]byte, error)
+	// Differing returns the places whose content differs from the digest, or that are missing. It is one call for thousands of files.
+	Differing(want []Digest) ([]Place, error)
 	// Install replaces a place atomically: it stages the file beside it, syncs, renames, and syncs the folder. It creates missing
 	// folders, and sets the mode and owner from the closed list.
 	Install(p Place, content []byte) error
@@ -86,7 +88,7 @@ type Files interface {
 }
 
 var filesVerbs = daemon.Verbs{
-	"Read": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
+	"Read": daemon.Repeatable, "Differing": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
 	"Path": daemon.Local,
 }
 

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -80,6 +82,24 @@ type File struct {
 	Parts parts.Text `cbor:"-"`
 	// Redact hides the secrets in this or an earlier content of the place, for previews; nil shows everything.
 	Redact func(content []byte) []byte `cbor:"-"`
+}
+
+// Digest is the SHA-256 of the content that a place should have.
+type Digest struct {
+	Place Place
+	Sum   []byte
+}
+
+// Digest returns the digest of a file.
+func (f File) Digest() Digest {
+	sum := sha256.Sum256(f.Content)
+	return Digest{f.Place, sum[:]}
+}
+
+// Of reports whether content has this digest.
+func (d Digest) Of(content []byte) bool {
+	sum := sha256.Sum256(content)
+	return bytes.Equal(sum[:], d.Sum)
 }
 
 // Redacted is a Redact function that hides everything.
