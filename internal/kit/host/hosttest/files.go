@@ -79,10 +79,7 @@ func (m *Machine) install(p host.Place, content []byte) error {
 func (m *Machine) Remove(p host.Place) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.files[p]; ok {
-		delete(m.files, p)
-		m.removes[p]++
-	}
+	delete(m.files, p)
 	return nil
 }
 
@@ -102,12 +99,6 @@ func (m *Machine) Installs(p host.Place) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.installs[p]
-}
-
-func (m *Machine) Removes(p host.Place) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.removes[p]
 }
 
 // FailInstall makes one install of a place fail, for instance with syscall.ENOSPC. Several calls fail as many installs.

@@ -33,7 +33,6 @@ type Machine struct {
 	files     map[host.Place][]byte
 	installs  map[host.Place]int
 	amends    map[host.Place]int
-	removes   map[host.Place]int
 	failures  map[host.Place][]error
 	units     map[host.Unit]host.UnitState
 	enabled   map[host.Unit]bool
@@ -77,7 +76,6 @@ func New() *Machine {
 	m := &Machine{
 		files:    map[host.Place][]byte{},
 		installs: map[host.Place]int{}, amends: map[host.Place]int{},
-		removes:  map[host.Place]int{},
 		failures: map[host.Place][]error{},
 		units:    map[host.Unit]host.UnitState{},
 		enabled:  map[host.Unit]bool{},

@@ -3,8 +3,6 @@ package unboundtest
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 
 	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
@@ -16,7 +14,6 @@ type Resolver struct {
 	on     daemontest.Machine
 	mu     sync.Mutex
 	answer func(q unbound.Question) (string, error)
-	asked  []string
 }
 
 // New returns the unbound of a machine in memory.
@@ -34,7 +31,6 @@ func (r *Resolver) ResolverAsk(ctx context.Context, questions ...unbound.Questio
 		}
 		r.mu.Lock()
 		answer := r.answer
-		r.asked = append(r.asked, strings.Join(q, " "))
 		r.mu.Unlock()
 		if ctx.Err() != nil {
 			return answers, context.Cause(ctx)
@@ -56,11 +52,4 @@ func (r *Resolver) AnswerResolver(answer func(q unbound.Question) (string, error
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = answer
-}
-
-// ResolverAsked returns all questions so far, in order.
-func (r *Resolver) ResolverAsked() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.asked)
 }
