@@ -12,12 +12,12 @@ import (
 func TestQuestionSharesAnswers(t *testing.T) {
 	q := NewQuestion[int32]()
 	var asked atomic.Int32
-	begun, goOn := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	ask := func(context.Context) (int32, error) {
 		n := asked.Add(1)
 		if n == 1 {
-			close(begun)
-			<-goOn
+			close(started)
+			<-release
 		}
 		return n, nil
 	}
@@ -31,11 +31,11 @@ func TestQuestionSharesAnswers(t *testing.T) {
 		}
 	}
 	all.Go(one)
-	<-begun
+	<-started
 	for range cap(answers) - 1 {
 		all.Go(one)
 	}
-	close(goOn)
+	close(release)
 	all.Wait()
 	for range cap(answers) {
 		if n := <-answers; n != 1 {
@@ -59,11 +59,11 @@ func TestQuestionSharesAnswers(t *testing.T) {
 func TestSlowQuestion(t *testing.T) {
 	q := NewQuestion[string]()
 	var running, most atomic.Int32
-	let := make(chan struct{})
+	release := make(chan struct{})
 	ask := func(context.Context) (string, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
-		<-let
+		<-release
 		return "late", nil
 	}
 	var all sync.WaitGroup
@@ -75,7 +75,7 @@ func TestSlowQuestion(t *testing.T) {
 		})
 	}
 	all.Wait()
-	close(let)
+	close(release)
 	if most.Load() != 1 {
 		t.Errorf("%d questions at once", most.Load())
 	}

@@ -3,7 +3,8 @@ package daemon
 // Log names a log file of a daemon.
 type Log string
 
-// LogSpec is an entry of the closed list. The gateway trims the file to Limit bytes; 0 means that something else rotates it.
+// LogSpec is an entry of the closed list. The gateway trims the file when it exceeds Limit bytes; 0 means that something else
+// rotates it.
 type LogSpec struct {
 	Path  string
 	Limit int64

@@ -44,7 +44,7 @@ type Client struct {
 	idle []*connection // under mu
 }
 
-// here hides the embedded machine's methods behind those of Client with the same names.
+// here puts the machine's methods one level deeper, so that those of Client and of the embedded clients hide them.
 type here struct{ host.Machine }
 
 // keepIdle is how many idle connections are kept open.

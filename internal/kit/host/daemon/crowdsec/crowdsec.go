@@ -23,7 +23,7 @@ const (
 	Sources       daemon.Place = "crowdsec.acquis"    // log files to read
 	Profiles      daemon.Place = "crowdsec.profiles"  // decisions that follow an alert
 	Parsers       daemon.Place = "crowdsec.parsers"   // for the gateway's own logs
-	AllowList     daemon.Place = "crowdsec.allowlist" // addresses that no log line can get banned
+	AllowList     daemon.Place = "crowdsec.allowlist" // addresses that are never banned because of a log line
 	Scenarios     daemon.Place = "crowdsec.scenarios" // for the gateway's own logs
 	BouncerConfig daemon.Place = "crowdsec.bouncer"   // of the firewall bouncer
 )
