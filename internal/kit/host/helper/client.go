@@ -57,10 +57,9 @@ func New(local host.Machine, socket string) *Client {
 		here: here{local}, socket: socket, serves: "gateway-helper, which does what needs root",
 		probes: &Client{socket: probeSocket, serves: "gateway-probe, which runs network diagnostics"},
 	}
-	a := asker{c}
-	c.ServedProxy, c.ServedLeases = haproxy.ServedProxy{Helper: a}, kea.ServedLeases{Helper: a}
-	c.ServedBans, c.ServedRouter = crowdsec.ServedBans{Helper: a}, keepalived.ServedRouter{Helper: a}
-	c.ServedDatabase = postgresql.ServedDatabase{Helper: a}
+	c.ServedProxy, c.ServedLeases = haproxy.ServedProxy{Helper: c}, kea.ServedLeases{Helper: c}
+	c.ServedBans, c.ServedRouter = crowdsec.ServedBans{Helper: c}, keepalived.ServedRouter{Helper: c}
+	c.ServedDatabase = postgresql.ServedDatabase{Helper: c}
 	return c
 }
 
@@ -144,9 +143,8 @@ func (c *Client) Close() {
 	c.idle = nil
 }
 
-// exchange calls a verb, decodes its results into pointers, and returns the verb's error. called reads the arguments of one
-// callback and invokes it; it is nil for verbs without a callback.
-func (c *Client) exchange(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results ...any) error {
+// Ask implements daemon.Helper.
+func (c *Client) Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error {
 	failed, err := c.try(ctx, verb, args, called, results)
 	if err != nil && repeatable[verb] && ctx.Err() == nil {
 		failed, err = c.try(ctx, verb, args, called, results) // the helper died during the verb
@@ -162,7 +160,7 @@ func (c *Client) exchange(ctx context.Context, verb string, args []any, called f
 }
 
 // try is one attempt. failed is the verb's own error, and err that of the call.
-func (c *Client) try(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
+func (c *Client) try(ctx context.Context, verb string, args []any, called func(func(any) error) error, results []any) (failed, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -181,7 +179,7 @@ func (c *Client) try(ctx context.Context, verb string, args []any, called func(i
 }
 
 // exchange runs the protocol. failed is the verb's own error, and err that of the protocol.
-func (c *connection) exchange(verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
+func (c *connection) exchange(verb string, args []any, called func(decode func(any) error) error, results []any) (failed, err error) {
 	if err := c.send(call{Verb: verb}, args); err != nil {
 		return nil, err
 	}
@@ -194,7 +192,7 @@ func (c *connection) exchange(verb string, args []any, called func(in *cbor.Deco
 			if called == nil {
 				return nil, errors.New("unexpected callback")
 			}
-			if err := called(c.in); err != nil {
+			if err := called(c.in.Decode); err != nil {
 				return nil, err
 			}
 			continue
@@ -210,26 +208,4 @@ func (c *connection) exchange(verb string, args []any, called func(in *cbor.Deco
 		}
 		return f.Failure.unpack(), nil
 	}
-}
-
-// asker implements daemon.Helper.
-type asker struct{ c *Client }
-
-func (a asker) Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error {
-	var read func(in *cbor.Decoder) error
-	if called != nil {
-		read = func(in *cbor.Decoder) error { return called(in.Decode) }
-	}
-	return a.c.exchange(ctx, verb, args, read, results...)
-}
-
-// ask calls a verb with one result.
-func ask[T any](ctx context.Context, c *Client, verb string, args ...any) (result T, err error) {
-	err = c.exchange(ctx, verb, args, nil, &result)
-	return result, err
-}
-
-// do calls a verb that only returns an error.
-func (c *Client) do(ctx context.Context, verb string, args ...any) error {
-	return c.exchange(ctx, verb, args, nil)
 }

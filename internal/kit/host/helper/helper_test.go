@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/kea"
@@ -227,7 +228,7 @@ func TestOtherVerbsAreRefused(t *testing.T) {
 	did := false
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { did = true; return nil })
 	for _, verb := range []string{"Links", "Facts", "Serve", "", "close"} {
-		if err := c.do(t.Context(), verb); err == nil {
+		if err := daemon.Do(t.Context(), c, verb); err == nil {
 			t.Errorf("%q was done", verb)
 		}
 	}
@@ -522,7 +523,7 @@ func TestProbes(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	<-gone // hanging up ends the program
-	if err := c.probes.do(t.Context(), "Sweep"); err == nil {
+	if err := daemon.Do(t.Context(), c.probes, "Sweep"); err == nil {
 		t.Error("a verb of the helper is served")
 	}
 }
