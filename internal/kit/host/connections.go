@@ -47,7 +47,8 @@ func (k ConnectionKey) Compare(other ConnectionKey) int {
 	return cmp.Or(
 		k.Source.Compare(other.Source), k.Destination.Compare(other.Destination), cmp.Compare(k.Protocol, other.Protocol),
 		cmp.Compare(k.DestinationPort, other.DestinationPort), cmp.Compare(k.SourcePort, other.SourcePort),
-		cmp.Compare(k.ICMPType, other.ICMPType), cmp.Compare(k.ICMPCode, other.ICMPCode), cmp.Compare(k.Zone, other.Zone), cmp.Compare(k.ID, other.ID),
+		cmp.Compare(k.ICMPType, other.ICMPType), cmp.Compare(k.ICMPCode, other.ICMPCode), cmp.Compare(k.Zone, other.Zone),
+		cmp.Compare(k.ID, other.ID),
 	)
 }
 

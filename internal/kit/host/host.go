@@ -88,8 +88,8 @@ type Files interface {
 }
 
 var filesVerbs = daemon.Verbs{
-	"Read": daemon.Repeatable, "Differing": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
-	"Path": daemon.Local,
+	"Read": daemon.Repeatable, "Differing": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable,
+	"Remove": daemon.Repeatable, "Sweep": daemon.Repeatable, "Path": daemon.Local,
 }
 
 // Units starts and stops daemons, with systemd in production and with the lab's supervisor in a lab.

@@ -58,10 +58,11 @@ type Network interface {
 }
 
 var networkVerbs = daemon.Verbs{
-	"Links": daemon.Local, "Routes": daemon.Local, "RouteTables": daemon.Local, "RouteTo": daemon.Local, "Neighbours": daemon.Local, "Forwarding": daemon.Local,
-	"LinkKinds":  daemon.Repeatable,
-	"CreateLink": daemon.Served, "ChangeLink": daemon.Served, "RemoveLink": daemon.Served, "SetAddress": daemon.Served, "RemoveAddress": daemon.Served,
-	"AddRoute": daemon.Served, "ReplaceRoute": daemon.Served, "RemoveRoute": daemon.Served, "Forward": daemon.Served, "AcceptRouters": daemon.Served,
+	"Links": daemon.Local, "Routes": daemon.Local, "RouteTables": daemon.Local, "RouteTo": daemon.Local,
+	"Neighbours": daemon.Local, "Forwarding": daemon.Local, "LinkKinds": daemon.Repeatable,
+	"CreateLink": daemon.Served, "ChangeLink": daemon.Served, "RemoveLink": daemon.Served, "SetAddress": daemon.Served,
+	"RemoveAddress": daemon.Served, "AddRoute": daemon.Served, "ReplaceRoute": daemon.Served, "RemoveRoute": daemon.Served,
+	"Forward": daemon.Served, "AcceptRouters": daemon.Served,
 }
 
 // Link is a network interface in the kernel.
