@@ -23,7 +23,7 @@ type Backups interface {
 	// DumpDatabase dumps the database as of a snapshot, uncompressed and in PostgreSQL's custom format. Of the tables in without it
 	// leaves out the rows.
 	DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error
-	// ReadDump converts a dump to SQL text. It needs no database.
+	// ReadDump converts the rows of a dump to SQL text, without the schema. It needs no database.
 	ReadDump(ctx context.Context, dump, into *os.File) error
 }
 
