@@ -138,7 +138,7 @@ func TestLLDPD(t *testing.T) {
 	if !host.IsPlace(lldpd.DropIn.Path()) || !slices.Contains(host.PackageNames(), "lldpd") {
 		t.Error("it is not in the lists")
 	}
-	if !slices.ContainsFunc(host.Shown(), func(s daemon.Shown) bool { return slices.Contains(s.Sources, lldpd.LogSource) }) {
+	if !slices.ContainsFunc(host.LogViews(), func(s daemon.LogView) bool { return slices.Contains(s.Sources, lldpd.LogSource) }) {
 		t.Error("nobody can read its log")
 	}
 	if err := guard.Admit(host.File{Place: lldpd.DropIn, Content: []byte("configure system hostname gateway\n")}); err != nil {

@@ -114,7 +114,7 @@ func (r *Room) capture(c *httpd.Call, in struct{ Body Capture }) (name string, w
 		case err != nil:
 			return away("tcpdump", err)
 		case end.ExitStatus != 0:
-			return fault.New(fault.Unavailable, "The program tcpdump ended with status %d: %s.", end.ExitStatus, end.Said)
+			return fault.New(fault.Unavailable, "The program tcpdump ended with status %d: %s.", end.ExitStatus, end.Stderr)
 		}
 		return nil
 	}, nil

@@ -406,7 +406,7 @@ func TestOneCaptureAtATimeUntilItsCallerHangsUp(t *testing.T) {
 	res.Body.Close()
 	// An error before there is a file is reported.
 	b.Machine.ScriptProbes(func(context.Context, host.Probe, func([]byte)) (host.ProbeEnd, error) {
-		return host.ProbeEnd{ExitStatus: 1, Said: "tcpdump: lan0: That device is not up"}, nil
+		return host.ProbeEnd{ExitStatus: 1, Stderr: "tcpdump: lan0: That device is not up"}, nil
 	})
 	waittest.Until(t, "the former capture has ended", func() bool {
 		a := b.Do(t, "admin", http.MethodPost, "/diagnostics/capture", `{"interface":"lan0"}`)

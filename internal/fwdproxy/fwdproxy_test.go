@@ -49,7 +49,7 @@ func squidRuns(t *testing.T, b *kittest.Bench) {
 		}
 		return squid.Judge{Configuration: string(judgeLine.FindSubmatch(config)[1]), List: list}, nil
 	})
-	b.Machine.SaySquid(squid.Descriptors, `
+	b.Machine.SetSquidReport(squid.Descriptors, `
   13 Socket    0       0        0  [::]:3128             HTTP Socket
   14 Socket    0       0        0  127.0.0.1:3127        HTTP Socket
   15 Socket    0       0        0  10.10.0.1:8080        HTTP Socket
@@ -313,8 +313,8 @@ func TestPreview(t *testing.T) {
 func TestStats(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
-	b.Machine.SaySquid(squid.Counters, "sample_time = 1794743466.178269 (Sun, 15 Nov 2026 11:51:06 GMT)\nclient_http.requests = 20\nclient_http.hits = 5\nclient_http.errors = 3\nclient_http.kbytes_in = 2\nclient_http.kbytes_out = 58\nserver.all.kbytes_in = 7\n")
-	b.Machine.SaySquid(squid.Info, "Squid Object Cache: Version 5.7\nStart Time:\tSun, 15 Nov 2026 11:51:06 GMT\nConnection information for squid:\n\tNumber of clients accessing cache:\t3\n\tStorage Mem size:\t216 KB\n\tUP Time:\t22.553 seconds\nInternal Data Structures:\n\t    52 StoreEntries\n\t    52 StoreEntries with MemObjects\n\t    17 Hot Object Cache Items\n\t     0 on-disk objects\n")
+	b.Machine.SetSquidReport(squid.Counters, "sample_time = 1794743466.178269 (Sun, 15 Nov 2026 11:51:06 GMT)\nclient_http.requests = 20\nclient_http.hits = 5\nclient_http.errors = 3\nclient_http.kbytes_in = 2\nclient_http.kbytes_out = 58\nserver.all.kbytes_in = 7\n")
+	b.Machine.SetSquidReport(squid.Info, "Squid Object Cache: Version 5.7\nStart Time:\tSun, 15 Nov 2026 11:51:06 GMT\nConnection information for squid:\n\tNumber of clients accessing cache:\t3\n\tStorage Mem size:\t216 KB\n\tUP Time:\t22.553 seconds\nInternal Data Structures:\n\t    52 StoreEntries\n\t    52 StoreEntries with MemObjects\n\t    17 Hot Object Cache Items\n\t     0 on-disk objects\n")
 	var s fwdproxy.Stats
 	b.Get(t, "/forward-proxy/stats").Want(t, 200).Into(t, &s)
 	want := fwdproxy.Stats{Requests: 20, Hits: 5, HitRate: 0.25, Errors: 3, BytesToClients: 58 << 10, BytesFromServers: 7 << 10, Clients: 2, CacheMemoryBytes: 216 << 10, CacheObjects: 17, UptimeSeconds: 22.553}

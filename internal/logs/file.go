@@ -58,7 +58,7 @@ func radiusLine(line string) (time.Time, string, host.Level) {
 	if !ok || err != nil {
 		return time.Time{}, line, host.LevelInfo
 	}
-	level, _ := host.Worded(line)
+	level, _ := host.TextLevel(line)
 	return at.UTC(), text, level
 }
 

@@ -66,7 +66,7 @@ const requests = haproxy.Requests
 
 // sources lists all sources in the order of display.
 var sources = func() (list []Source) {
-	for _, s := range host.Shown() {
+	for _, s := range host.LogViews() {
 		list = append(list, Source{Name: s.Name, Title: s.Title, Description: s.Description, logs: s.Sources, files: s.Files, admins: s.Admins})
 	}
 	return append(list, Source{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true})

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// askWithin is how long a read of live state waits for a daemon or the kernel: it is answered within two seconds.
+// askWithin bounds one read of live state, because the UI is to get its answer within two seconds.
 const askWithin = 1500 * time.Millisecond
 
-// ErrTooLate says that something did not answer in time.
+// ErrTooLate is the cause when a daemon or the kernel did not answer within that time.
 var ErrTooLate = errors.New("there was no answer in time")
 
-// Asking bounds a read of live state.
+// Asking bounds a read of live state whose calls all end with their context. See Ask for those that do not.
 func Asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, askWithin, ErrTooLate)
 }
 
-// Ask asks about live state for someone who waits. A question that does not end is left behind, for not every one of the kernel's
-// answers can be interrupted.
+// Ask calls ask, and returns ErrTooLate if it takes too long. It then leaves ask running, because some reads of the kernel cannot
+// be interrupted.
 func Ask[T any](ctx context.Context, ask func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := Asking(ctx)
 	defer cancel()

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// Of many who ask the same at once one asks the machine, and all get its answer; those who come soon after get it, too.
-func TestQuestionIsAskedOnce(t *testing.T) {
+// One of many concurrent callers with the same key does the work, and all get its answer. So do callers shortly afterwards.
+func TestQuestionSharesAnswers(t *testing.T) {
 	q := NewQuestion[int32]()
 	var asked atomic.Int32
-	begun, goOn := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	ask := func(context.Context) (int32, error) {
 		n := asked.Add(1)
 		if n == 1 {
-			close(begun)
-			<-goOn
+			close(started)
+			<-release
 		}
 		return n, nil
 	}
@@ -31,11 +31,11 @@ func TestQuestionIsAskedOnce(t *testing.T) {
 		}
 	}
 	all.Go(one)
-	<-begun
+	<-started
 	for range cap(answers) - 1 {
 		all.Go(one)
 	}
-	close(goOn)
+	close(release)
 	all.Wait()
 	for range cap(answers) {
 		if n := <-answers; n != 1 {
@@ -43,26 +43,27 @@ func TestQuestionIsAskedOnce(t *testing.T) {
 		}
 	}
 	if n, err := q.Ask(t.Context(), "same", ask); n != 1 || err != nil {
-		t.Error("it is asked again at once", n, err)
+		t.Error("the same question was asked again", n, err)
 	}
 	if n, err := q.Ask(t.Context(), "another", ask); n != 2 || err != nil {
-		t.Error("another question has the same answer", n, err)
+		t.Error("another question got the same answer", n, err)
 	}
 	q.Forget()
 	if n, err := q.Ask(t.Context(), "same", ask); n != 3 || err != nil {
-		t.Error("an answer that is out of date", n, err)
+		t.Error("the answer is out of date", n, err)
 	}
 }
 
-// While the machine does not answer, one question runs, everyone is told in time, and what was asked is there for those who ask again.
-func TestQuestionThatTakesLong(t *testing.T) {
+// While the machine hangs, only one call runs at a time, every caller gets its error in time, and the late answer is kept for the
+// next caller.
+func TestSlowQuestion(t *testing.T) {
 	q := NewQuestion[string]()
 	var running, most atomic.Int32
-	let := make(chan struct{})
+	release := make(chan struct{})
 	ask := func(context.Context) (string, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
-		<-let
+		<-release
 		return "late", nil
 	}
 	var all sync.WaitGroup
@@ -74,16 +75,16 @@ func TestQuestionThatTakesLong(t *testing.T) {
 		})
 	}
 	all.Wait()
-	close(let)
+	close(release)
 	if most.Load() != 1 {
 		t.Errorf("%d questions at once", most.Load())
 	}
-	if said, err := q.Ask(t.Context(), "a", ask); err != nil || said != "late" {
-		t.Error(said, err)
+	if answer, err := q.Ask(t.Context(), "a", ask); err != nil || answer != "late" {
+		t.Error(answer, err)
 	}
 }
 
-// TestAskDoesNotHang: who asks gets an answer, be it that there is none.
+// Ask returns in time even if the function that it calls never does.
 func TestAskDoesNotHang(t *testing.T) {
 	if n, err := Ask(t.Context(), func(context.Context) (int, error) { return 7, nil }); n != 7 || err != nil {
 		t.Errorf("%d %v", n, err)
@@ -93,7 +94,7 @@ func TestAskDoesNotHang(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		// Nothing ends it but the end of the test.
+		// It ignores its context and returns only when the test ends.
 		if _, err := Ask(t.Context(), func(context.Context) (int, error) { <-t.Context().Done(); return 0, nil }); !errors.Is(err, ErrTooLate) {
 			t.Error(err)
 		}

@@ -9,21 +9,21 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// BackupFolder is where backups are. It belongs to the gateway's user, and is no part of what a backup has.
+// BackupFolder holds the backups. It belongs to the gateway's user and is itself never backed up.
 const BackupFolder = "/var/lib/gateway-backups"
 
-// BackupFile is where the archive of a backup is.
+// BackupFile returns the path of a backup's archive.
 func BackupFile(id uuid.UUID) string { return BackupFolder + "/" + id.String() + ".archive" }
 
-// RestoreHold keeps the gateway's programs from starting in the middle of a restore.
+// RestoreHold is a file that, while it exists, keeps the gateway's programs from starting: a restore creates it.
 const RestoreHold = "/var/lib/gateway-restore/hold"
 
-// Backups is what PostgreSQL's own programs do, and the restore of the gateway.
+// Backups runs PostgreSQL's own programs for backups.
 type Backups interface {
-	// DumpDatabase writes a state of the gateway's database to a file, in PostgreSQL's custom format and not compressed, without the rows of
-	// some tables.
+	// DumpDatabase dumps the database as of a snapshot, uncompressed and in PostgreSQL's custom format. Of the tables in without it
+	// leaves out the rows.
 	DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error
-	// ReadDump writes the rows of a dump out as text. It needs no database.
+	// ReadDump converts the rows of a dump to SQL text, without the schema. It needs no database.
 	ReadDump(ctx context.Context, dump, into *os.File) error
 }
 

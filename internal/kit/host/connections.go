@@ -9,13 +9,15 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Connections is the kernel's table of the connections that pass the machine or end at it.
+// Connections reads the kernel's connection tracking table: forwarded connections and those of the machine itself.
 type Connections interface {
-	// Connections reads a page of the table. However long the table is, no more than the page is kept.
+	// Connections reads one page of the table. It holds no more than a page in memory, however long the table is.
 	Connections(ctx context.Context, q ConnectionQuery) (ConnectionPage, error)
-	// Traffic adds up what connections carry from and to addresses. Those without a connection are left out.
+	// Traffic sums the bytes that tracked connections carry from and to these addresses. Addresses without a connection are left
+	// out.
 	Traffic(ctx context.Context, of []netip.Addr) (Traffic, error)
-	// EndConnection removes a connection from the table, and answers fs.ErrNotExist when it is not there, or another has its place.
+	// EndConnection removes a connection from the table. It returns fs.ErrNotExist if the connection is gone, even if another one
+	// has taken its place.
 	EndConnection(ctx context.Context, k ConnectionKey) error
 }
 
@@ -24,11 +26,12 @@ var connectionsVerbs = daemon.Verbs{
 	"EndConnection": daemon.Served,
 }
 
-// ConnectionKey tells connections apart: the packets that began it, and the kernel's own number of it.
+// ConnectionKey identifies a connection: the direction of its first packet, and the kernel's id, which tells apart connections that
+// reuse the ports.
 type ConnectionKey struct {
 	Flow
-	Protocol           uint8 // number above IP
-	ICMPType, ICMPCode uint8 // of ICMP, which has no ports; its id is the source port
+	Protocol           uint8 // IP protocol number
+	ICMPType, ICMPCode uint8 // zero unless it is ICMP, whose id is in SourcePort
 	Zone               uint16
 	ID                 uint32
 }
@@ -39,37 +42,38 @@ type Flow struct {
 	SourcePort, DestinationPort uint16
 }
 
-// Compare puts keys in an order that does not depend on the traffic.
+// Compare orders keys independently of traffic, so that pages do not shift.
 func (k ConnectionKey) Compare(other ConnectionKey) int {
 	return cmp.Or(
 		k.Source.Compare(other.Source), k.Destination.Compare(other.Destination), cmp.Compare(k.Protocol, other.Protocol),
 		cmp.Compare(k.DestinationPort, other.DestinationPort), cmp.Compare(k.SourcePort, other.SourcePort),
-		cmp.Compare(k.ICMPType, other.ICMPType), cmp.Compare(k.ICMPCode, other.ICMPCode), cmp.Compare(k.Zone, other.Zone), cmp.Compare(k.ID, other.ID),
+		cmp.Compare(k.ICMPType, other.ICMPType), cmp.Compare(k.ICMPCode, other.ICMPCode), cmp.Compare(k.Zone, other.Zone),
+		cmp.Compare(k.ID, other.ID),
 	)
 }
 
-// Connection is one connection that the kernel keeps track of.
+// Connection is one entry of the table.
 type Connection struct {
 	ConnectionKey
-	// Reply is how the answers come: where NAT is at work, it is not the flow turned round.
+	// Reply is the direction of the answers. With NAT it is not simply the reverse.
 	Reply Flow
 	State ConnectionState
-	// Replied tells whether there was an answer, and Assured that the kernel does not drop it first when the table is full.
+	// Replied is set once there was an answer, and Assured if the kernel does not drop this entry first when the table is full.
 	Replied, Assured bool
-	// SourceNAT and DestinationNAT tell what was rewritten.
+	// SourceNAT and DestinationNAT say which addresses were rewritten.
 	SourceNAT, DestinationNAT bool
-	// Seconds is when it is forgotten, unless there are packets.
+	// Seconds is how long the entry stays without further packets.
 	Seconds uint32
-	// Sent and Received count what went either way, where the kernel counts.
+	// These are zero unless the kernel counts.
 	SentPackets, SentBytes, ReceivedPackets, ReceivedBytes uint64
 }
 
-// ConnectionState is the state of a TCP connection, as the kernel numbers it; zero for other protocols.
+// ConnectionState is the kernel's number of a TCP state; zero for other protocols.
 type ConnectionState uint8
 
 var connectionStates = []string{"", "syn_sent", "syn_recv", "established", "fin_wait", "close_wait", "last_ack", "time_wait", "close", "syn_sent2"}
 
-// String is the state in a word; empty where there is none.
+// String returns conntrack's name of the state in lower case, or nothing.
 func (s ConnectionState) String() string {
 	if int(s) < len(connectionStates) {
 		return connectionStates[s]
@@ -77,29 +81,29 @@ func (s ConnectionState) String() string {
 	return ""
 }
 
-// ConnectionQuery says which connections are wanted. What is zero does not matter.
+// ConnectionQuery filters connections. Zero values match everything.
 type ConnectionQuery struct {
-	Source      netip.Prefix // of who began it
-	Destination netip.Prefix // as the sender wrote it, or after NAT
+	Source      netip.Prefix // of the client
+	Destination netip.Prefix // before or after NAT
 	Port        uint16       // of either end, before or after NAT
 	Protocol    uint8
 	States      []ConnectionState
-	Unreplied   bool // only those without an answer
-	// After is the last one of the page before; nil for the first page.
+	Unreplied   bool // only connections without an answer
+	// After is the last key of the previous page; nil for the first page.
 	After *ConnectionKey
 	Limit int
 }
 
-// ConnectionPage is a part of the table, in the order of the keys.
+// ConnectionPage is one page of the table, sorted by key.
 type ConnectionPage struct {
 	List []Connection
-	// Matching is how many the query matches on all pages, and Total how many there are.
+	// Matching counts the matches on all pages, and Total all connections.
 	Matching, Total int
-	// More tells whether there is a page after this one.
+	// More is set if another page follows.
 	More bool
 }
 
-// Matches tells whether a connection is wanted, on whichever page.
+// Matches reports whether the query selects a connection. It ignores After and Limit.
 func (q *ConnectionQuery) Matches(c *Connection) bool {
 	switch {
 	case q.Protocol != 0 && c.Protocol != q.Protocol,
@@ -118,24 +122,24 @@ func (q *ConnectionQuery) Matches(c *Connection) bool {
 	return len(q.States) == 0
 }
 
-// Traffic is what connections carry.
+// Traffic is the result of Connections.Traffic.
 type Traffic struct {
-	// Counted tells whether the kernel counts bytes. It may count only connections that began since it was told to.
+	// Counted is set if the kernel counts bytes. It may do so only for connections that began after counting was turned on.
 	Counted bool
 	List    []AddressTraffic
 }
 
-// AddressTraffic is what the connections of one address carry, whichever end of them it is, before or after NAT.
+// AddressTraffic sums the connections that have the address at either end, before or after NAT.
 type AddressTraffic struct {
 	Address        netip.Addr
 	Connections    int
-	Sent, Received uint64 // bytes, as the address sees them
+	Sent, Received uint64 // bytes, from the address's point of view
 }
 
-// TrafficOf adds up what the connections of some addresses carry.
+// TrafficOf sums traffic by address. Machines feed it the table one connection at a time.
 type TrafficOf map[netip.Addr]*AddressTraffic
 
-// NewTrafficOf counts for the addresses.
+// NewTrafficOf sums only what these addresses send and receive.
 func NewTrafficOf(of []netip.Addr) TrafficOf {
 	t := make(TrafficOf, len(of))
 	for _, a := range of {
@@ -149,7 +153,7 @@ func (t TrafficOf) Add(c *Connection) {
 		x.Connections++
 		x.Sent, x.Received = x.Sent+c.SentBytes, x.Received+c.ReceivedBytes
 	}
-	// Who answers is the destination after NAT.
+	// The destination after NAT is the one that answers.
 	if x := t[c.Reply.Source]; x != nil && c.Reply.Source != c.Source {
 		x.Connections++
 		x.Sent, x.Received = x.Sent+c.ReceivedBytes, x.Received+c.SentBytes

@@ -17,18 +17,18 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 )
 
-// daemons are all that there are, in the order in which they start. Every closed list comes from this one.
+// daemons lists every daemon in start order. All closed lists are built from it.
 var daemons = []daemon.Daemon{
 	own, chrony.Daemon, haproxy.Daemon, nftables.Daemon, unbound.Daemon, squid.Daemon, kea.Daemon, freeradius.Daemon, crowdsec.Daemon,
 	keepalived.Daemon, wireguard.Daemon, postgresql.Daemon, journald,
 }
 
-func init() { daemon.Know(daemons) }
+func init() { daemon.Register(daemons) }
 
-// jobsVerbs are those of job.Machine.
+// They are declared here because package job must not depend on this package.
 var jobsVerbs = daemon.Verbs{"BeginJob": daemon.Served, "EndJob": daemon.Repeatable, "ReadJob": daemon.Local}
 
-// Verbs are those of the whole machine, with the privilege that each needs.
+// Verbs lists every method of Machine with the privilege that it needs.
 var Verbs = func() daemon.Verbs {
 	all := daemon.Verbs{}
 	lists := []daemon.Verbs{
@@ -49,7 +49,7 @@ var Verbs = func() daemon.Verbs {
 	return all
 }()
 
-// PackageNames returns the closed list of packages, the gateway's own first.
+// PackageNames returns the closed list of packages. The gateway's own comes first.
 func PackageNames() (names []string) {
 	for _, d := range daemons {
 		names = append(names, d.Packages...)
@@ -57,16 +57,16 @@ func PackageNames() (names []string) {
 	return names
 }
 
-// Shown are the logs as people read them, in their order.
-func Shown() (all []daemon.Shown) {
+// LogViews returns the logs that the UI offers, in its order.
+func LogViews() (all []daemon.LogView) {
 	for _, d := range daemons {
-		all = append(all, d.Shown...)
+		all = append(all, d.LogViews...)
 	}
-	slices.SortStableFunc(all, func(a, b daemon.Shown) int { return a.Order - b.Order })
+	slices.SortStableFunc(all, func(a, b daemon.LogView) int { return a.Order - b.Order })
 	return all
 }
 
-// Refusals are the daemons' own errors that cross the helper's socket: a nil pointer of each type.
+// Refusals returns a typed nil pointer for every error type that crosses the helper's socket.
 func Refusals() (all []error) {
 	for _, d := range daemons {
 		all = append(all, d.Refusals...)

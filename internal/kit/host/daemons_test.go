@@ -23,8 +23,8 @@ func TestEveryCommandIsComplete(t *testing.T) {
 		if !filepath.IsAbs(spec.Argv[0]) || spec.Timeout == 0 {
 			t.Errorf("%s: %+v", c, spec)
 		}
-		if path := callers(spec.Argv); path != "" && spec.Rights == Own {
-			t.Errorf("%s reads %s, and may do what the helper may", c, path)
+		if path := callersFile(spec.Argv); path != "" && spec.Rights == Own {
+			t.Errorf("%s reads %s with the helper's own rights", c, path)
 		}
 		for _, arg := range spec.Argv {
 			if name, ok := strings.CutPrefix(arg, "{"); ok {
@@ -32,15 +32,15 @@ func TestEveryCommandIsComplete(t *testing.T) {
 					t.Errorf("%s: no place for %s", c, arg)
 				}
 				if spec.Rights == Own {
-					t.Errorf("%s reads a staged file, and may do what the helper may", c)
+					t.Errorf("%s reads a staged file with the helper's own rights", c)
 				}
 			}
 		}
 	}
 }
 
-// callers is the first argument that names a file which the helper's caller has written, or a folder with one.
-func callers(argv []string) string {
+// callersFile returns the first argument that names a file which the helper's caller can write, or a folder with such a file.
+func callersFile(argv []string) string {
 	for _, arg := range argv[1:] {
 		at := strings.Index(arg, "/")
 		if at < 0 || strings.HasPrefix(arg, "{") {
@@ -65,18 +65,18 @@ func callers(argv []string) string {
 	return ""
 }
 
-func TestFilesOfTheCallerAreKnown(t *testing.T) {
+func TestCallersFilesAreRecognised(t *testing.T) {
 	for _, arg := range []string{
 		"/etc/squid/gateway.conf", "--config=/etc/crowdsec/gateway/config.yaml", "-f/etc/haproxy/gateway/haproxy.cfg", "/etc/freeradius/gateway", "/etc/freeradius/gateway/", "/", "/etc",
 		"/etc/haproxy/gateway/certificates", "/var/lib/gateway-helper/tunnels", "/var/lib/gateway-helper/tunnels/wg0.conf", "/var/lib/gateway/x", "/run/gateway/../gateway/x",
 	} {
-		if callers([]string{"/usr/sbin/x", arg}) == "" {
-			t.Errorf("%s is taken for a file of others", arg)
+		if callersFile([]string{"/usr/sbin/x", arg}) == "" {
+			t.Errorf("%s is not recognised as the caller's", arg)
 		}
 	}
 	for _, arg := range []string{"4/4", "-f", "/etc/squid/squid.conf", "/etc/passwd", "/var/lib/gatewayx", "{squid.dropin}", "{freeradius.config}/.."} {
-		if callers([]string{"/etc/squid/gateway.conf", arg}) != "" {
-			t.Errorf("%s is taken for a file of the caller", arg)
+		if callersFile([]string{"/etc/squid/gateway.conf", arg}) != "" {
+			t.Errorf("%s is mistaken for the caller's", arg)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestEveryUnitIsComplete(t *testing.T) {
 			t.Errorf("%s: binary %q, argv %q", spec.Unit, spec.Binary, spec.Argv)
 		}
 		if !spec.Installed() {
-			t.Errorf("%s is not installed on this machine.", spec.Unit)
+			t.Errorf("%s is not installed on this machine", spec.Unit)
 		}
 		if spec.Unit == chrony.Unit && spec.Argv[1] != "-x" {
 			t.Error("chronyd may touch the clock")

@@ -1,8 +1,8 @@
-// Package host is the only door to the machine: the files the gateway writes, the daemons it starts and stops, the
-// commands it runs and the kernel it asks.
+// Package host is the only door to the machine: the files that the gateway writes, the daemons that it starts and stops, the
+// commands that it runs and the kernel's state.
 //
-// Every verb takes names from closed lists (Place, Unit, Command), never a path, a unit name or an argument vector, so
-// that the verbs can move behind a privileged helper without touching a room.
+// Every verb takes names from closed lists (Place, Unit, Command), never a path, a unit name or an argument vector. So the
+// privileged helper can serve the verbs to callers that it does not trust.
 package host
 
 import (
@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Machine is all that a room may ask of the machine. System is the real one; hosttest has one in memory.
+// Machine is everything a room may do on the machine. machine.Machine is the real one; hosttest has one in memory.
 type Machine interface {
 	Files
 	Units
@@ -38,13 +38,12 @@ type Machine interface {
 	Connections
 	Backups
 	job.Machine
-	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
-	// whose program is missing is ErrNotInstalled.
+	// Run runs a command of the closed list. A non-zero exit status is an *ExitError; a missing program is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)
-	// Facts tells who the machine is.
+	// Facts identifies the machine and its operating system.
 	Facts() Facts
-	// Vendors names who made the network cards with these MAC addresses. Those that the list does not have are left out. Without a list
-	// on the machine, it is ErrNotInstalled.
+	// Vendors returns the makers of the network cards with these MAC addresses, as far as the machine's list knows them. Without a
+	// list it is ErrNotInstalled.
 	Vendors(macs []string) (map[string]string, error)
 	// Resources reads load, memory, disk and connection tracking.
 	Resources() (Resources, error)
@@ -55,7 +54,7 @@ var machineVerbs = daemon.Verbs{
 	"Facts": daemon.Local, "Vendors": daemon.Local, "Resources": daemon.Local,
 }
 
-// Conversations are those with running daemons.
+// Conversations talks to running daemons. Each method is documented in its daemon's folder.
 type Conversations interface {
 	haproxy.Proxy
 	unbound.Resolver
@@ -68,45 +67,45 @@ type Conversations interface {
 	postgresql.Database
 }
 
-// Files reads and replaces the files of the closed list of places.
+// Files reads and replaces files by their place in the closed list.
 type Files interface {
-	// Read returns the content of a place; a missing file is fs.ErrNotExist.
+	// Read fails with fs.ErrNotExist if the file is missing.
 	Read(p Place) ([]byte, error)
-	// Differing returns the places that hold something else than they should, or nothing. It is one question for thousands of files.
+	// Differing returns the places whose content differs from the digest, or that are missing. It is one call for thousands of files.
 	Differing(want []Digest) ([]Place, error)
-	// Install replaces a place atomically: staged beside it, synced, renamed, the folder synced. It creates the folder
-	// when it is missing, and sets the mode and owner that the list gives the place.
+	// Install replaces a place atomically: it stages the file beside it, syncs, renames, and syncs the folder. It creates missing
+	// folders, and sets the mode and owner from the closed list.
 	Install(p Place, content []byte) error
-	// Amend changes some parts of a place, and leaves it as Install of the whole would. It fails with parts.ErrOther unless the
-	// change is for what this process has installed there. Of most places it knows no parts.
+	// Amend changes some parts of a place; the result is the same as installing the whole. It fails with parts.ErrOther unless the
+	// change applies to what this process has installed there. Most places have no parts.
 	Amend(p Place, c parts.Change) error
-	// Remove deletes a place; a missing file is not an error.
+	// Remove deletes a place, if it exists.
 	Remove(p Place) error
-	// Path tells where a place is, for people: previews, messages.
+	// Path is for previews and messages.
 	Path(p Place) string
-	// Sweep removes what a process that died has left staged for a check. Only the process that applies may ask for it.
+	// Sweep removes what processes that died have staged for a check. It may hold secrets.
 	Sweep() error
 }
 
 var filesVerbs = daemon.Verbs{
-	"Read": daemon.Repeatable, "Differing": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
-	"Path": daemon.Local,
+	"Read": daemon.Repeatable, "Differing": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable,
+	"Remove": daemon.Repeatable, "Sweep": daemon.Repeatable, "Path": daemon.Local,
 }
 
-// Units starts and stops daemons: systemd in production, the lab's supervisor in a lab.
+// Units starts and stops daemons, with systemd in production and with the lab's supervisor in a lab.
 type Units interface {
-	// State never fails because a daemon is missing: it answers Installed false.
+	// State reports a daemon that is not installed as Installed false, not as an error.
 	State(ctx context.Context, u Unit) (UnitState, error)
-	// Start, Stop and Restart return when the daemon has done it, or say why it did not. Reload returns when it has been told to.
+	// Start, Stop and Restart return when the daemon has done it. Reload returns as soon as the daemon was told to.
 	Start(ctx context.Context, u Unit) error
 	Stop(ctx context.Context, u Unit) error
 	Restart(ctx context.Context, u Unit) error
 	Reload(ctx context.Context, u Unit) error
-	// Enable decides whether the unit starts with the machine.
+	// Enable sets whether the unit starts at boot.
 	Enable(ctx context.Context, u Unit, on bool) error
-	// Watch names every unit once, and then each one that may have changed its state, until the context ends. An error says
-	// that nothing more will be heard.
-	Watch(ctx context.Context, told func(Unit)) error
+	// Watch calls changed once for every unit, and then for each one whose state may have changed, until the context ends. It fails
+	// if the watch breaks.
+	Watch(ctx context.Context, changed func(Unit)) error
 }
 
 var unitsVerbs = daemon.Verbs{
@@ -114,31 +113,31 @@ var unitsVerbs = daemon.Verbs{
 	"Start": daemon.Served, "Stop": daemon.Served, "Restart": daemon.Served, "Reload": daemon.Served, "Enable": daemon.Served,
 }
 
-// UnitState is what a unit does now.
+// UnitState is the current state of a unit, in systemd's words.
 type UnitState struct {
 	Unit      Unit      `json:"unit"`
 	Installed bool      `json:"installed"`
-	Active    string    `json:"active"` // active, reloading, activating, deactivating, inactive, failed (systemd's words); empty when not installed
-	Since     time.Time `json:"since"`  // when it entered that state
+	Active    string    `json:"active"` // active, reloading, activating, deactivating, inactive, failed; empty if not installed
+	Since     time.Time `json:"since"`  // when it entered this state
 	PID       int       `json:"pid"`
-	Detail    string    `json:"detail"` // why it failed, when it did
+	Detail    string    `json:"detail"` // why it failed, if it did
 }
 
-// Facts tells who the machine is.
+// Facts identifies the machine and its operating system.
 type Facts struct {
 	Hostname  string
 	OS        string // PRETTY_NAME of /etc/os-release
 	Kernel    string // release of uname
 	MachineID string // /etc/machine-id, 32 hex digits
-	Journal   bool   // whether systemd keeps what daemons say
+	Journal   bool   // whether the daemons' logs are in systemd's journal
 }
 
-// Resources is the load of the machine.
+// Resources is the load of the machine, and what it has in total.
 type Resources struct {
 	Load1, Load5, Load15         float64
 	NumCPUs                      int
 	MemoryTotal, MemoryAvailable uint64 // bytes
-	DiskTotal, DiskFree          uint64 // bytes of the root file system, without what is reserved
-	ConntrackCount, ConntrackMax uint64 // zero where the kernel does not track connections
+	DiskTotal, DiskFree          uint64 // bytes of the root file system, without the blocks reserved for root
+	ConntrackCount, ConntrackMax uint64 // zero if the kernel does not track connections
 	Uptime                       time.Duration
 }

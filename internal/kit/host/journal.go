@@ -17,7 +17,7 @@ import (
 // Level is a severity. Lower levels are more severe.
 type Level int
 
-// The levels, and the journal's priorities that they stand for: 0 to 3, 4, 5 and 6, 7.
+// Each level covers some of the journal's priorities: 0 to 3, 4, 5 and 6, 7.
 const (
 	LevelError Level = iota
 	LevelWarn
@@ -25,10 +25,10 @@ const (
 	LevelDebug
 )
 
-// Priority is the last of the journal's priorities that the level stands for.
+// Priority returns the least severe of the journal's priorities at this level.
 func (l Level) Priority() int { return []int{3, 4, 6, 7}[l] }
 
-// LevelOf is the level of one of the journal's priorities.
+// LevelOf returns the level of one of the journal's priorities.
 func LevelOf(priority int) Level {
 	switch {
 	case priority <= 3:
@@ -42,35 +42,35 @@ func LevelOf(priority int) Level {
 }
 
 const (
-	// LongestText is how much of a text is kept and searched; some programs say megabytes at once.
+	// LongestText is how many bytes of a message are kept and searched. Some programs log megabytes at once.
 	LongestText = 8 << 10
-	// LongestField is how much is kept of what is known about a text.
+	// LongestField is how many bytes of a field are kept.
 	LongestField = 256
-	// longestWord is how long the words may be that a text is searched for.
+	// longestWord limits a search word, in bytes.
 	longestWord = 1 << 10
 )
 
-// JournalQuery says which lines are wanted, and of which sources.
+// JournalQuery selects log lines.
 type JournalQuery struct {
 	Sources []LogSource
-	// Level is the least that matters.
+	// Level is the least severe level to include.
 	Level Level
-	// Words have to be in a text, all of them, in whatever case.
+	// Words must all be in the text. Case does not matter.
 	Words []string
-	// Since and Until are the first and the last moment; zero does not ask.
+	// Since and Until are inclusive; zero for no bound.
 	Since, Until time.Time
-	// Before is where to go on: only what is older than the entry with this cursor. Empty begins at the end.
+	// Before is the cursor of the previous page's last line: only older lines match. Empty starts at the end.
 	Before string
-	// Limit ends the search when it has found so many; 0 has no limit.
+	// Limit ends a search after this many matches; 0 for no limit.
 	Limit int
 }
 
 var journalCursor = regexp.MustCompile(`^[a-z]=[0-9a-f]{1,32}(;[a-z]=[0-9a-f]{1,32}){0,15}$`)
 
-// Check says what is wrong with a query.
+// Check returns what is wrong with a query. The helper relies on it, because callers choose every field.
 func (q JournalQuery) Check() error {
 	if len(q.Sources) == 0 {
-		return errors.New("a query of the journal needs a source")
+		return errors.New("a journal query needs at least one source")
 	}
 	for _, v := range q.Sources {
 		if _, err := v.Spec(); err != nil {
@@ -78,39 +78,39 @@ func (q JournalQuery) Check() error {
 		}
 	}
 	if q.Level < LevelError || q.Level > LevelDebug {
-		return fmt.Errorf("there is no level %d", q.Level)
+		return fmt.Errorf("unknown log level %d", q.Level)
 	}
 	if len(q.Words) > 4 {
-		return errors.New("a query has at most four words")
+		return errors.New("a journal query may have at most four words")
 	}
 	for _, w := range q.Words {
 		if len(w) > longestWord {
-			return fmt.Errorf("a word of a query has at most %d bytes", longestWord)
+			return fmt.Errorf("a search word may have at most %d bytes", longestWord)
 		}
 	}
 	if q.Before != "" && !journalCursor.MatchString(q.Before) {
-		return errors.New("this is no cursor of the journal")
+		return errors.New("not a journal cursor")
 	}
 	return nil
 }
 
-// JournalEntry is an entry of a source.
+// JournalEntry is a log line that matches a query.
 type JournalEntry struct {
 	At     time.Time
 	Cursor string
 	Source LogSource
 	Level  Level
 	Text   string
-	// Cut says that the text was longer.
+	// Cut is set if the text was longer.
 	Cut bool
-	// Fields are what else is known about it.
+	// Fields are further details, such as the unit and the pid.
 	Fields []JournalField
 }
 
-// JournalField is one thing that is known about an entry.
+// JournalField is a named detail of an entry.
 type JournalField struct{ Name, Value string }
 
-// JournalPlace is how far a search has come: everything newer has been looked at.
+// JournalPlace is how far a search has come: it has examined everything newer.
 type JournalPlace struct {
 	Cursor string
 	At     time.Time
@@ -118,10 +118,10 @@ type JournalPlace struct {
 
 // Journal reads the logs of daemons.
 type Journal interface {
-	// SearchJournal tells what matches, newest first, batch by batch, and how far it has come; a batch may be empty. It returns when there is
-	// nothing older, the limit is reached or the context ends.
+	// SearchJournal delivers matches, newest first, in batches with the place that the search has reached; a batch may be empty. It
+	// returns when no older lines are left, the limit is reached or the context ends.
 	SearchJournal(ctx context.Context, q JournalQuery, sink func(batch []JournalEntry, at JournalPlace)) error
-	// FollowJournal tells what matches and was said since a moment, oldest first, and then what is said, until the context ends.
+	// FollowJournal delivers matches since q.Since, oldest first, and then new ones until the context ends.
 	FollowJournal(ctx context.Context, q JournalQuery, sink func(batch []JournalEntry)) error
 }
 
@@ -129,16 +129,16 @@ var journalVerbs = daemon.Verbs{
 	"SearchJournal": daemon.Served, "FollowJournal": daemon.Served,
 }
 
-// JournalFilter picks the lines that a query asks for.
+// JournalFilter matches lines against a query. It is not safe for concurrent use.
 type JournalFilter struct {
 	query    JournalQuery
 	services map[string][]LogSource
-	requests map[LogSource]*bool // by source, as LogSourceSpec has it
+	requests map[LogSource]*bool // LogSourceSpec.Requests by source
 	words    [][]byte
 	lower    []byte
 }
 
-// NewJournalFilter is the filter of a query that was checked.
+// NewJournalFilter expects a query that Check has accepted.
 func NewJournalFilter(q JournalQuery) *JournalFilter {
 	f := &JournalFilter{query: q, services: map[string][]LogSource{}, requests: map[LogSource]*bool{}}
 	for _, v := range q.Sources {
@@ -157,21 +157,21 @@ func NewJournalFilter(q JournalQuery) *JournalFilter {
 	return f
 }
 
-// JournalLine is a line of the journal, before anything is known about it.
+// JournalLine is a raw line of the journal.
 type JournalLine struct {
 	At     time.Time
 	Cursor string
-	// Of are the services and slices that it may belong to.
+	// Of are the services and slices that may have logged it.
 	Of [3]string
-	// Priority is the journal's; below 0 there is none.
+	// Priority is the journal's; negative if the line has none.
 	Priority int
-	// Plain says that it was written to an output, where the text alone tells how much it matters.
+	// Plain is set if the program wrote the line to its output, so that only the text can tell its severity.
 	Plain bool
 	Text  []byte
 	Cut   bool
 }
 
-// Match tells whether the query asks for a line, and what is known about it then.
+// Match returns the entry for a line if the query selects it.
 func (f *JournalFilter) Match(line JournalLine) (JournalEntry, bool) {
 	if !f.query.Since.IsZero() && line.At.Before(f.query.Since) || !f.query.Until.IsZero() && line.At.After(f.query.Until) {
 		return JournalEntry{}, false
@@ -208,8 +208,8 @@ func (f *JournalFilter) Match(line JournalLine) (JournalEntry, bool) {
 		return JournalEntry{}, false
 	}
 	if line.Plain {
-		if told, ok := Worded(whole); ok {
-			level = told
+		if worded, ok := TextLevel(whole); ok {
+			level = worded
 		}
 	}
 	if level > f.query.Level {
@@ -218,7 +218,7 @@ func (f *JournalFilter) Match(line JournalLine) (JournalEntry, bool) {
 	return JournalEntry{At: line.At, Cursor: line.Cursor, Source: source, Level: level, Text: text, Cut: line.Cut}, true
 }
 
-// has tells whether all words are in a text.
+// has reports whether a text has all the words. The ASCII path avoids an allocation per line.
 func (f *JournalFilter) has(text string) bool {
 	if len(f.words) == 0 {
 		return true
@@ -242,8 +242,7 @@ func (f *JournalFilter) has(text string) bool {
 	return !slices.ContainsFunc(f.words, func(w []byte) bool { return !bytes.Contains(f.lower, w) })
 }
 
-// Readable is a text that a person can read, whatever was said: what is no text, and what would change how the rest looks, is
-// replaced.
+// Readable replaces what is not text, and characters that could change how the rest is displayed.
 func Readable(b []byte) string {
 	plain := true
 	for _, c := range b {
@@ -261,15 +260,14 @@ func Readable(b []byte) string {
 			return r
 		case r < ' ' || r >= 0x7f && r < 0xa0:
 			return utf8.RuneError
-		case r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f: // turns the direction of what follows
+		case r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f: // changes the direction of what follows
 			return utf8.RuneError
 		}
 		return r
 	}, string(b))
 }
 
-// requestStatus finds the status in a line that HAProxy writes about a request: client, time, frontend, backend and server, times,
-// status.
+// requestStatus returns the status in a line of HAProxy's request log: client, time, frontend, backend and server, times, status.
 func requestStatus(text string) (status string, ok bool) {
 	client, rest, _ := strings.Cut(text, " [")
 	_, rest, ok = strings.Cut(rest, "] ")
@@ -293,7 +291,7 @@ func isRequest(text string) bool {
 
 var queries = regexp.MustCompile(`\?[^ "]+`)
 
-// WithoutQueries is a line about a request without what follows the path: people's tokens and searches are there.
+// WithoutQueries removes the query strings from a request line, because they hold people's tokens and searches.
 func WithoutQueries(text string) string {
 	if !strings.Contains(text, "?") {
 		return text
@@ -301,34 +299,34 @@ func WithoutQueries(text string) string {
 	return queries.ReplaceAllString(text, "?…")
 }
 
-// levelWords are those by which programs say how much something matters.
+// levelWords are the words with which programs state the severity of a message.
 var levelWords = map[string]Level{
 	"fatal": LevelError, "panic": LevelError, "alert": LevelError, "emerg": LevelError, "crit": LevelError, "critical": LevelError, "error": LevelError, "err": LevelError,
 	"warning": LevelWarn, "warn": LevelWarn, "notice": LevelInfo, "info": LevelInfo, "auth": LevelInfo, "debug": LevelDebug, "trace": LevelDebug,
 }
 
-// openings is how much of a text is looked at for such words.
-const openings = 160
+// levelWithin is how many bytes from the start of a text may hold such a word.
+const levelWithin = 160
 
-// Worded is how much a text matters in its own words.
-func Worded(text string) (Level, bool) {
+// TextLevel returns the severity that the text of a message states. ok is false if it states none.
+func TextLevel(text string) (level Level, ok bool) {
 	if status, is := requestStatus(text); is {
 		if status[0] == '5' || status[0] == '-' {
 			return LevelError, true
 		}
 		return LevelInfo, true
 	}
-	if len(text) > openings {
-		text = text[:openings]
+	if len(text) > levelWithin {
+		text = text[:levelWithin]
 	}
-	// Of the reverse proxy's words about servers, the level is not told.
+	// HAProxy states no level in its messages about servers.
 	switch {
 	case strings.Contains(text, " has no server available"):
 		return LevelError, true
 	case strings.HasPrefix(text, "Server ") && strings.Contains(text, " is DOWN"):
 		return LevelWarn, true
 	}
-	// The word stands in an attribute, in brackets, at the beginning, or behind the time and the program's name.
+	// The word is in an attribute, in brackets, at the beginning, or after the time and the program's name.
 	if _, after, ok := strings.Cut(text, "level="); ok {
 		if level, ok := levelWord(after); ok {
 			return level, true
@@ -347,7 +345,7 @@ func Worded(text string) (Level, bool) {
 	return LevelInfo, false
 }
 
-// levelWord reads the word that a text begins with.
+// levelWord returns the level that a text begins with.
 func levelWord(text string) (Level, bool) {
 	var word [8]byte
 	n := 0
@@ -361,7 +359,8 @@ func levelWord(text string) (Level, bool) {
 		return LevelInfo, false
 	}
 	level, ok := levelWords[string(word[:n])]
-	// In a sentence such a word says nothing: "error" and the like are followed by something else, or all in capitals.
+	// A word of a sentence is not a level: "an error occurred". A level is in capitals or followed by punctuation, msg= or
+	// "error:".
 	if ok && n < len(text) && text[n] == ' ' && text[0] >= 'a' && !strings.HasPrefix(text[n:], " msg=") && !strings.HasPrefix(text[n:], " error:") {
 		return LevelInfo, false
 	}

@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
-func TestWorded(t *testing.T) {
+func TestTextLevel(t *testing.T) {
 	for text, want := range map[string]Level{
 		`time=2026-01-01T00:00:00.000Z level=WARN msg="database is not attached"`: LevelWarn,
 		`time="2026-01-01T00:00:00Z" level=fatal msg="no"`:                        LevelError,
@@ -29,13 +29,13 @@ func TestWorded(t *testing.T) {
 		`192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 503 10 - - SC-- 1/1/0/0/0 0/0 "GET / HTTP/1.1"`:       LevelError,
 		`192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 404 10 - - ---- 1/1/0/0/0 0/0 "GET /error: HTTP/1.1"`: LevelInfo,
 	} {
-		if got, ok := Worded(text); !ok || got != want {
+		if got, ok := TextLevel(text); !ok || got != want {
 			t.Errorf("%s: %d, %t", text, got, ok)
 		}
 	}
 	for _, text := range []string{"", "selected source 192.0.2.1", "an error occurred", "error rate is low", "informational: x", "errors: 0"} {
-		if level, ok := Worded(text); ok {
-			t.Errorf("%q says %d", text, level)
+		if level, ok := TextLevel(text); ok {
+			t.Errorf("%q has level %d", text, level)
 		}
 	}
 }
@@ -56,14 +56,14 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// Requests and the reverse proxy's own words are one unit's, and two sources.
-func TestHear(t *testing.T) {
+// HAProxy's requests and its own messages come from one unit, but are two sources.
+func TestJournalFilter(t *testing.T) {
 	now := time.Now()
 	line := `192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 200 10 - - ---- 1/1/0/0/0 0/0 "GET /Path?a=#22b#22&token=secret HTTP/1.1" - 0198 - -`
 	say := func(of, text string) JournalLine {
 		return JournalLine{At: now, Of: [3]string{of}, Priority: 6, Plain: true, Text: []byte(text)}
 	}
-	hear := func(q JournalQuery, line JournalLine) (JournalEntry, bool) {
+	match := func(q JournalQuery, line JournalLine) (JournalEntry, bool) {
 		t.Helper()
 		if err := q.Check(); err != nil {
 			t.Fatal(err)
@@ -71,11 +71,11 @@ func TestHear(t *testing.T) {
 		return NewJournalFilter(q).Match(line)
 	}
 	both := []LogSource{haproxy.LogSource, haproxy.RequestsLogSource}
-	e, ok := hear(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"/PATH"}}, say("haproxy.service", line))
+	e, ok := match(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"/PATH"}}, say("haproxy.service", line))
 	if !ok || e.Source != haproxy.RequestsLogSource || strings.Contains(e.Text, "secret") || !strings.Contains(e.Text, "/Path?… HTTP") {
 		t.Errorf("%+v, %t", e, ok)
 	}
-	if e, ok = hear(JournalQuery{Sources: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Source != haproxy.LogSource {
+	if e, ok = match(JournalQuery{Sources: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Source != haproxy.LogSource {
 		t.Errorf("%+v, %t", e, ok)
 	}
 	for name, x := range map[string]struct {
@@ -85,17 +85,17 @@ func TestHear(t *testing.T) {
 		"another unit":     {JournalQuery{Sources: both, Level: LevelDebug}, say("ssh.service", line)},
 		"not its requests": {JournalQuery{Sources: both[:1], Level: LevelDebug}, say("haproxy.service", line)},
 		"only requests":    {JournalQuery{Sources: both[1:], Level: LevelDebug}, say("haproxy.service", "x")},
-		"what is hidden":   {JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"secret"}}, say("haproxy.service", line)},
+		"hidden query":     {JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"secret"}}, say("haproxy.service", line)},
 		"level":            {JournalQuery{Sources: both, Level: LevelWarn}, say("haproxy.service", line)},
 		"too late":         {JournalQuery{Sources: both, Level: LevelDebug, Until: now.Add(-1)}, say("haproxy.service", line)},
 		"too early":        {JournalQuery{Sources: both, Level: LevelDebug, Since: now.Add(1)}, say("haproxy.service", line)},
 	} {
-		if e, ok := hear(x.q, x.line); ok {
+		if e, ok := match(x.q, x.line); ok {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	if _, ok = hear(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"GRÜSSE", "und"}}, say("haproxy.service", "Grüsse und mehr")); !ok {
-		t.Error("a word with other letters is not found")
+	if _, ok = match(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"GRÜSSE", "und"}}, say("haproxy.service", "Grüsse und mehr")); !ok {
+		t.Error("words outside ASCII are not found without regard to case")
 	}
 }
 
@@ -116,7 +116,7 @@ func TestJournalQueriesAreClosed(t *testing.T) {
 		q := good
 		spoil(&q)
 		if q.Check() == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestEveryLogSourceIsComplete(t *testing.T) {
 	for _, d := range daemons {
 		for v, spec := range d.Sources {
 			if len(spec.Services) == 0 && spec.Slice == "" {
-				t.Errorf("%s is nobody's", v)
+				t.Errorf("%s has neither services nor a slice", v)
 			}
 		}
 	}

@@ -2,14 +2,14 @@ package host
 
 import "edge.internal/gateway/internal/kit/host/daemon"
 
-// Logs reads the log files of daemons.
+// Logs reads the log files of daemons. Those in the journal are Journal's.
 type Logs interface {
-	// ReadLog returns the last whole lines of a log, as many as fit into so many bytes. A log that is not there is empty.
+	// ReadLog returns the last whole lines of a log that fit into most bytes. A missing log is empty.
 	ReadLog(l Log, most int64) ([]byte, error)
-	// ReadLogBefore returns the whole lines that end at a place in a log or in what was put aside of it, at most so many bytes. The zero
-	// place is the end of the log. A line that is longer than that is left out.
+	// ReadLogBefore returns whole lines that end at a place in a log or its rotated files, most bytes in all. The zero place is the
+	// end of the log. A line that does not fit is left out.
 	ReadLogBefore(l Log, at LogPlace, most int64) (LogPiece, error)
-	// TrimLog cuts a log that is longer than the list allows: its last half stays, beside it under the name with .1 behind.
+	// TrimLog rotates a log that is longer than its limit: the newer half stays in a file with the suffix .1.
 	TrimLog(l Log) error
 }
 
@@ -18,17 +18,17 @@ var logsVerbs = daemon.Verbs{
 	"TrimLog": daemon.Served,
 }
 
-// LogPlace is a place in one of the files of a log.
+// LogPlace is a position in one of the files of a log.
 type LogPlace struct {
-	File   uint64 // the file's number; 0 for the end of the newest one
+	File   uint64 // inode; 0 for the end of the newest file
 	Offset int64
 }
 
-// LogPiece is a piece of a log.
+// LogPiece is the result of ReadLogBefore.
 type LogPiece struct {
 	Lines []byte
-	// From is where it begins, and To where it ends.
+	// From and To are where the lines begin and end.
 	From, To LogPlace
-	// More says that something may be before it.
+	// More is set if there may be earlier lines.
 	More bool
 }

@@ -2,7 +2,7 @@ package host
 
 import "edge.internal/gateway/internal/kit/host/daemon"
 
-// The words that all daemons' folders share.
+// Rooms need only this package for the types that all daemons share.
 type (
 	Unit        = daemon.Unit
 	UnitSpec    = daemon.UnitSpec
@@ -39,14 +39,14 @@ const (
 	FileLimit        = daemon.FileLimit
 )
 
-// UnitSpecs returns the closed list of units, in the order in which they start.
+// UnitSpecs returns the closed list of units in start order.
 func UnitSpecs() []UnitSpec { return daemon.UnitSpecs() }
 
-// IsPlace tells whether a path is that of a place.
+// IsPlace reports whether a path is in the closed list.
 func IsPlace(path string) bool { return daemon.IsPlace(path) }
 
-// FirstLines keeps of a program's words what fits into a message.
+// FirstLines shortens a program's output for a message.
 func FirstLines(text string) string { return daemon.FirstLines(text) }
 
-// Redacted shows nothing.
+// Redacted hides a file's content in previews.
 func Redacted(content []byte) []byte { return daemon.Redacted(content) }

@@ -9,67 +9,70 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// RouteProtocol is the number that routes and addresses of the gateway carry in the kernel, so that the kernel itself says
-// which are ours.
+// RouteProtocol marks the gateway's routes and addresses in the kernel, so that we can tell them from others without a list.
 const RouteProtocol = 250
 
-// OwnAlias begins the alias of every link that the gateway made; the id of the interface comes behind it.
+// OwnAlias is the prefix of the alias of every link that the gateway made; the interface's id follows.
 const OwnAlias = "gateway:"
 
-// Network reads and changes what the kernel knows about links, addresses and routes. Where the gateway must not touch the
-// machine, the verbs that change something answer ErrNotInstalled.
+// Network reads and changes links, addresses and routes in the kernel. On a machine whose network is not the gateway's, verbs that
+// change something return ErrNotInstalled.
 type Network interface {
-	// Links lists the network interfaces of the kernel, with their addresses and counters.
+	// Links returns the network interfaces with their addresses and counters.
 	Links(ctx context.Context) ([]Link, error)
-	// LinkKinds are the kinds of link that the kernel has, of vlan, bridge, bond and wireguard. It makes none.
+	// LinkKinds returns which of vlan, bridge, bond and wireguard the kernel supports. It creates no link to find out.
 	LinkKinds(ctx context.Context) ([]string, error)
-	// CreateLink makes a vlan, a bridge or a bond. It is not up yet.
+	// CreateLink creates a vlan, bridge or bond, which is down at first.
 	CreateLink(ctx context.Context, l NewLink) error
-	// ChangeLink changes what is given. A bond takes only members that are down, so that one which joins is taken down first.
+	// ChangeLink changes only the fields that are set. A bond accepts only members that are down, so a link that joins one is taken
+	// down first.
 	ChangeLink(ctx context.Context, name string, c LinkChange) error
-	// RemoveLink removes a link that carries the alias of the gateway; one that is gone already is no error.
+	// RemoveLink removes a link with the gateway's alias, if it exists.
 	RemoveLink(ctx context.Context, name string) error
-	// SetAddress gives a link an address that carries its owner's protocol, or puts the protocol on one that it has.
+	// SetAddress adds an address marked with its owner's protocol, or marks an address that the link already has.
 	SetAddress(ctx context.Context, link string, a NewAddr) error
-	// RemoveAddress takes an address from a link; one that is gone already is no error.
+	// RemoveAddress removes an address, if the link has it.
 	RemoveAddress(ctx context.Context, link string, a netip.Prefix) error
-	// Routes lists the routes of all tables, one for each next hop.
+	// Routes returns the routes of all tables, one for each next hop.
 	Routes(ctx context.Context) ([]Route, error)
-	// Neighbours lists the machines that the kernel has found on its links, without those that do not answer.
+	// Neighbours returns the ARP and NDP entries of all links, except those that do not answer.
 	Neighbours(ctx context.Context) ([]Neighbour, error)
-	// AddRoute adds a route of the gateway, unless its table has one to the same destination with the same metric.
+	// AddRoute fails if the table already has a route to the destination with this metric.
 	AddRoute(ctx context.Context, r NewRoute) error
-	// ReplaceRoute puts a route of the gateway in the place of the one to the same destination with the same metric.
+	// ReplaceRoute replaces the route to the destination with this metric.
 	ReplaceRoute(ctx context.Context, r NewRoute) error
-	// RemoveRoute removes a route of the gateway; one that is gone already is no error.
+	// RemoveRoute removes a route of the gateway, if it exists.
 	RemoveRoute(ctx context.Context, r NewRoute) error
-	// RouteTables names the routing tables.
+	// RouteTables returns the numbers of the routing tables by name.
 	RouteTables() map[string]uint32
-	// RouteTo asks the kernel where a packet goes that comes in by an interface; without one, that the machine itself sends.
+	// RouteTo asks the kernel where it would send a packet that arrives on an interface; without one, a packet of the machine
+	// itself.
 	RouteTo(ctx context.Context, dst, src netip.Addr, in string) (Way, error)
-	// Forwarding tells whether the machine forwards packets.
+	// Forwarding returns the kernel's forwarding settings.
 	Forwarding(ctx context.Context) (Forwarding, error)
-	// Forward makes it do so, or makes it stop. Either way it keeps the other addresses of a network when the first one goes.
+	// Forward turns forwarding on or off. Either way it also makes the kernel keep a network's other addresses when its first one
+	// is removed.
 	Forward(ctx context.Context, on bool) error
-	// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
+	// AcceptRouters lets a link learn its default route from router advertisements although the machine forwards.
 	AcceptRouters(ctx context.Context, link string) error
 }
 
 var networkVerbs = daemon.Verbs{
-	"Links": daemon.Local, "Routes": daemon.Local, "RouteTables": daemon.Local, "RouteTo": daemon.Local, "Neighbours": daemon.Local, "Forwarding": daemon.Local,
-	"LinkKinds":  daemon.Repeatable,
-	"CreateLink": daemon.Served, "ChangeLink": daemon.Served, "RemoveLink": daemon.Served, "SetAddress": daemon.Served, "RemoveAddress": daemon.Served,
-	"AddRoute": daemon.Served, "ReplaceRoute": daemon.Served, "RemoveRoute": daemon.Served, "Forward": daemon.Served, "AcceptRouters": daemon.Served,
+	"Links": daemon.Local, "Routes": daemon.Local, "RouteTables": daemon.Local, "RouteTo": daemon.Local,
+	"Neighbours": daemon.Local, "Forwarding": daemon.Local, "LinkKinds": daemon.Repeatable,
+	"CreateLink": daemon.Served, "ChangeLink": daemon.Served, "RemoveLink": daemon.Served, "SetAddress": daemon.Served,
+	"RemoveAddress": daemon.Served, "AddRoute": daemon.Served, "ReplaceRoute": daemon.Served, "RemoveRoute": daemon.Served,
+	"Forward": daemon.Served, "AcceptRouters": daemon.Served,
 }
 
-// Link is one network interface of the kernel.
+// Link is a network interface in the kernel.
 type Link struct {
 	Index                int
 	Name                 string
 	Flags                []string
 	MTU                  int
 	Type                 string // loopback, ether, …
-	Address              string // hardware address
+	Address              string // MAC address
 	Addrs                []LinkAddr
 	RxBytes, TxBytes     uint64
 	RxPackets, TxPackets uint64
@@ -77,33 +80,32 @@ type Link struct {
 
 	Kind     string // device, veth, vlan, bridge, bond, wireguard, …
 	Alias    string
-	Master   string // the bridge or bond that it belongs to
+	Master   string // the bridge or bond that it is a member of
 	Parent   string // of a vlan
 	VLANID   int    // of a vlan
 	BondMode string // of a bond
-	// AcceptRA is the kernel's setting for router advertisements: 0 no, 1 unless the machine forwards, 2 always. It is -1
-	// where there is no IPv6.
+	// AcceptRA is the kernel's accept_ra: 0 never, 1 unless the machine forwards, 2 always; -1 without IPv6.
 	AcceptRA int
 }
 
-// Up tells whether the link is administratively up.
+// Up reports whether the link is administratively up.
 func (l Link) Up() bool { return slices.Contains(l.Flags, "UP") }
 
-// Carrier tells whether the link is connected to something.
+// Carrier reports whether the link has a carrier.
 func (l Link) Carrier() bool { return slices.Contains(l.Flags, "LOWER_UP") }
 
-// LinkAddr is one address of a network interface.
+// LinkAddr is an address of a link, as ip prints it.
 type LinkAddr struct {
 	Family    string // inet, inet6
 	Local     string
 	PrefixLen int
 	Scope     string // global, link, host
-	Protocol  uint8  // who made it; 0 where nobody said
-	Dynamic   bool   // it expires unless whoever made it renews it
-	Duplicate bool   // another machine on the link has it
+	Protocol  uint8  // owner's mark; 0 for none
+	Dynamic   bool   // it expires unless renewed, such as a DHCP lease
+	Duplicate bool   // duplicate address detection found it on another machine
 }
 
-// Prefix is the address with the length of its network.
+// Prefix returns the address with its prefix length; invalid if Local is no address.
 func (a LinkAddr) Prefix() netip.Prefix {
 	ip, err := netip.ParseAddr(a.Local)
 	if err != nil {
@@ -112,16 +114,16 @@ func (a LinkAddr) Prefix() netip.Prefix {
 	return netip.PrefixFrom(ip, a.PrefixLen)
 }
 
-// Neighbour is an address on a link, and the network card that answers for it.
+// Neighbour is an address on a link, and the MAC address that answers for it.
 type Neighbour struct {
 	Address netip.Addr
 	MAC     string // as net.HardwareAddr writes it
 	Link    string
-	// Confirmed is how long ago it was last known to answer.
+	// Confirmed is how long ago it last answered.
 	Confirmed time.Duration
 }
 
-// NewLink is a link that the kernel shall make.
+// NewLink describes a link to create.
 type NewLink struct {
 	Name, Alias string
 	Kind        string // vlan, bridge, bond
@@ -130,7 +132,7 @@ type NewLink struct {
 	BondMode    string // of a bond
 }
 
-// LinkChange is what shall be different about a link; what is nil stays as it is.
+// LinkChange sets the fields that are not nil.
 type LinkChange struct {
 	Up     *bool
 	MTU    *int
@@ -138,19 +140,19 @@ type LinkChange struct {
 	Master *string // empty for none
 }
 
-// NewAddr is an address that a link shall have.
+// NewAddr is an address to set on a link.
 type NewAddr struct {
 	Prefix netip.Prefix
-	// AtOnce makes an IPv6 address usable before it is known that nobody else has it.
+	// AtOnce skips duplicate address detection, so that an IPv6 address is usable immediately.
 	AtOnce bool
-	// Protocol says whose it is; zero stands for RouteProtocol.
+	// Protocol marks the owner; zero for RouteProtocol.
 	Protocol uint8
 }
 
-// Route is one route of the kernel.
+// Route is a route in the kernel.
 type Route struct {
 	Destination  netip.Prefix
-	Gateway      netip.Addr // not valid where the destination is on the link
+	Gateway      netip.Addr // invalid if the destination is on the link
 	Dev          string
 	Metric       uint32
 	Table        uint32
@@ -162,7 +164,7 @@ type Route struct {
 	PrefSrc      netip.Addr
 }
 
-// Family is the address family of the route: inet or inet6.
+// Family returns the address family: inet or inet6.
 func (r Route) Family() string {
 	if r.Destination.Addr().Is4() {
 		return "inet"
@@ -170,18 +172,18 @@ func (r Route) Family() string {
 	return "inet6"
 }
 
-// NewRoute is a route of the gateway. It has a gateway, a device, or both.
+// NewRoute is a route to add, replace or remove. It needs a gateway, a device, or both.
 type NewRoute struct {
 	Destination netip.Prefix
 	Gateway     netip.Addr
 	Dev         string
 	Metric      uint32
 	Table       uint32
-	// Protocol says whose it is; zero stands for RouteProtocol.
+	// Protocol marks the owner; zero for RouteProtocol.
 	Protocol uint8
 }
 
-// Owner is the protocol that marks whose an address or a route is.
+// Owner returns the mark of an address or a route: RouteProtocol unless the caller has chosen one.
 func Owner(protocol uint8) uint8 {
 	if protocol == 0 {
 		return RouteProtocol
@@ -189,23 +191,23 @@ func Owner(protocol uint8) uint8 {
 	return protocol
 }
 
-// Way is where a packet goes.
+// Way is the kernel's decision about a packet.
 type Way struct {
 	Local       bool       // to the machine itself
-	Interface   string     // by which it leaves
-	Via         netip.Addr // the router that it is given to; absent if there is none
-	Source      netip.Addr // which the machine itself would have there; it may be absent
-	Unreachable string     // why it goes nowhere; empty when it does
+	Interface   string     // by which the packet leaves
+	Via         netip.Addr // next hop; invalid if the destination is on the link
+	Source      netip.Addr // the machine's own source address on this way; may be invalid
+	Unreachable string     // why the packet is dropped; empty if it is not
 }
 
-// Forwarding is what makes a machine a router.
+// Forwarding holds the kernel settings that make a machine a router.
 type Forwarding struct {
 	IPv4, IPv6 bool
-	// NoIPv6 says that the kernel has none; IPv6 is true then, for there is nothing to turn on.
+	// NoIPv6 is set if the kernel has no IPv6. IPv6 is true then, because there is nothing to turn on.
 	NoIPv6 bool
-	// KeepsSecondaries: an address survives when the first one of its network is removed.
+	// KeepsSecondaries means that an address survives when the first one of its network is removed.
 	KeepsSecondaries bool
 }
 
-// Any tells whether packets of some family are forwarded.
+// Any reports whether packets of either family are forwarded.
 func (f Forwarding) Any() bool { return f.IPv4 || f.IPv6 && !f.NoIPv6 }

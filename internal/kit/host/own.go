@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// The gateway's own programs.
+// Units of the gateway's own programs.
 const (
 	Helper    Unit = "gateway-helper"
 	API       Unit = "gateway-api"
@@ -21,19 +21,19 @@ const (
 	WAF       Unit = "gateway-waf"
 )
 
-// The files that are nobody else's.
+// Files that belong to no daemon.
 const (
-	// RouteProtocols names the gateway's protocol for those who list routes.
+	// RouteProtocols gives the gateway's routing protocol a name in the output of ip.
 	RouteProtocols Place = "iproute2.protocols"
-	// NetworkState is what links, addresses and routes shall be, for people to read.
+	// NetworkState is the intended state of links, addresses and routes, for people to read.
 	NetworkState Place = "network.state"
-	// MasterKey is the key of the sealed secrets. A node that joins a cluster gets the cluster's.
+	// MasterKey encrypts the sealed secrets. A node that joins a cluster receives the cluster's key.
 	MasterKey Place = "gateway.master-key"
-	// NodeFile says what the machine is in a cluster, for people and scripts.
+	// NodeFile states the node's role in the cluster, for people and scripts.
 	NodeFile Place = "gateway.node"
 )
 
-// The logs of the gateway's own programs, and of the journal itself.
+// Logs of the gateway's own programs, and of the journal itself.
 const (
 	APILogSource       LogSource = "api"
 	SchedulerLogSource LogSource = "scheduler"
@@ -42,20 +42,20 @@ const (
 	JournalLogSource   LogSource = "journal"
 )
 
-// User is whom the gateway's own programs run as, but for the helper and the agent of the web application firewall.
+// User runs the gateway's own programs, except the helper and the WAF agent.
 const User = "gateway"
 
-// WAFUser is whom the agent of the web application firewall runs as: it reads what strangers send, and must not reach what is User's.
-// User is a member of its group.
+// WAFUser runs the agent of the web application firewall. The agent parses untrusted input and must not reach User's files. User is
+// a member of its group.
 const WAFUser = "gateway-waf"
 
-// WAFSocket is where it tells how it stands.
+// WAFSocket serves the WAF agent's status.
 const WAFSocket = "/run/gateway-waf/status.sock"
 
-// HelperSocket is where the helper listens.
+// HelperSocket serves the verbs that need root.
 const HelperSocket = "/run/gateway-helper/helper.sock"
 
-// stateFolders belong to the gateway's own programs.
+// stateFolders are writable by the gateway's own programs, except /etc/gateway.
 var stateFolders = []Folder{
 	daemon.FolderAt("/etc/gateway", 0o750, "root", User),
 	daemon.FolderAt("/var/lib/gateway", 0o700, User, User),
@@ -64,10 +64,10 @@ var stateFolders = []Folder{
 	daemon.FolderAt("/run/gateway", 0o755, User, User),
 }
 
-// ownGrace is longer than the gateway's own programs give requests and jobs to end.
+// ownGrace is longer than the gateway's programs wait for requests and jobs to end.
 const ownGrace = 30 * time.Second
 
-// own is what the closed lists have of the gateway itself.
+// own describes the gateway's own programs as if they were a daemon.
 var own = daemon.Daemon{
 	Packages: []string{GatewayPackage},
 	Units: []UnitSpec{
@@ -115,12 +115,12 @@ var own = daemon.Daemon{
 	Sources: map[LogSource]daemon.LogSourceSpec{
 		APILogSource:       {Services: daemon.Services(API)},
 		SchedulerLogSource: {Services: daemon.Services(Scheduler)},
-		// systemd alone starts the last two.
+		// Only systemd starts the last two, so they are not in the list of units.
 		HelperLogSource: {Services: slices.Concat(
 			daemon.Services(Helper), daemon.Services(job.Names()...), daemon.Services("gateway-firewall", "gateway-probe"))},
 		WAFLogSource: {Services: daemon.Services(WAF)},
 	},
-	Shown: []daemon.Shown{
+	LogViews: []daemon.LogView{
 		{Name: "api", Title: "API",
 			Description: "The service behind the console, and the changes it applies.", Sources: []LogSource{APILogSource}, Admins: true},
 		{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", Sources: []LogSource{SchedulerLogSource}, Admins: true},
@@ -131,30 +131,30 @@ var own = daemon.Daemon{
 	},
 }
 
-// journald is the daemon that keeps what the others say.
+// journald has no unit here, because the gateway neither starts nor stops it.
 var journald = daemon.Daemon{
 	Sources: map[LogSource]daemon.LogSourceSpec{JournalLogSource: {Services: daemon.Services("systemd-journald")}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 10, Name: "journal", Title: "Log daemon",
 		Description: "The journal itself: what it rotates, and what it had to drop.", Sources: []LogSource{JournalLogSource},
 	}},
 }
 
-// admitKey takes a key and nothing else.
+// admitKey accepts exactly a key's 32 bytes.
 func admitKey(text string) error {
 	if len(text) != 32 {
-		return fmt.Errorf("it has %d bytes", len(text))
+		return fmt.Errorf("%d bytes: a key has 32", len(text))
 	}
 	return nil
 }
 
 var nodeLine = regexp.MustCompile(`^(NODE_ID|HOSTNAME|MGMT_IP|ROLE|PEER_HOSTS)=[A-Za-z0-9.:,_-]*$`)
 
-// admitNodeFile takes settings whose values a shell reads as they are.
+// admitNodeFile accepts only values without shell syntax, because scripts source the file.
 func admitNodeFile(text string) error {
 	return grammar.Lines(text, grammar.Longest, func(words []string) error {
 		if len(words) != 1 || !nodeLine.MatchString(words[0]) {
-			return fmt.Errorf("it has %q", strings.Join(words, " "))
+			return fmt.Errorf("unexpected %q", strings.Join(words, " "))
 		}
 		return nil
 	})

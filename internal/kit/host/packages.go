@@ -9,17 +9,18 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// GatewayPackage is the package that the gateway itself comes in.
+// GatewayPackage is the gateway's own Debian package.
 const GatewayPackage = "gateway"
 
-// ListsFile is the last refresh of apt's lists.
+// ListsFile records the last refresh of apt's package lists.
 const ListsFile = "/var/lib/gateway-upgrade/lists.json"
 
-// Packages is what apt and dpkg know of the gateway and of its daemons.
+// Packages reads what apt and dpkg know about the gateway and its daemons.
 type Packages interface {
-	// PackageVersions tells the versions of all packages of the closed list.
+	// PackageVersions returns the versions of all packages in the closed list.
 	PackageVersions(ctx context.Context) (PackageVersions, error)
-	// RefreshPackages has apt fetch its lists, and does not wait for it. A machine whose gateway is no package is ErrNotInstalled.
+	// RefreshPackages starts apt update and does not wait for it. If the gateway is not installed as a package, it is
+	// ErrNotInstalled.
 	RefreshPackages(ctx context.Context) error
 }
 
@@ -28,48 +29,48 @@ var packagesVerbs = daemon.Verbs{
 	"RefreshPackages": daemon.Repeatable,
 }
 
-// PackageVersions are the versions of packages, and how old that knowledge is.
+// PackageVersions is what apt knows, and how old that knowledge is.
 type PackageVersions struct {
 	Packages []PackageVersion
 	Lists    PackageLists
 }
 
-// PackageVersion is what is known about one package.
+// PackageVersion is one package of the closed list.
 type PackageVersion struct {
 	Name string
-	// Installed is empty for a package that is not installed.
+	// Installed is empty if the package is not installed.
 	Installed string
-	// Available is what apt would install; empty when apt knows none.
+	// Available is the version that apt would install; empty if it knows none.
 	Available string
-	// Newer are the versions after the installed one, the newest first.
+	// Newer lists the versions after the installed one, newest first.
 	Newer []string
-	// Security says that one of the newer ones comes from a security archive.
+	// Security is set if a newer version comes from a security archive.
 	Security bool
 }
 
-// PackageLists is the state of apt's lists.
+// PackageLists is the state of apt's package lists.
 type PackageLists struct {
 	RefreshedAt time.Time
 	Refreshing  bool
-	// Error is why the last refresh failed; empty when it did not.
+	// Error is why the last refresh failed; empty if it did not.
 	Error string
 }
 
-// PackageFile is a package that was fetched.
+// PackageFile is a downloaded package.
 type PackageFile struct {
 	Version string `json:"version"`
-	File    string `json:"file"`    // its name in the folder of packages
-	SHA256  string `json:"sha256"`  // of the file
-	Unpacks int64  `json:"unpacks"` // bytes that it takes when it is installed
+	File    string `json:"file"`    // its name in the package folder
+	SHA256  string `json:"sha256"`  // of the file, in hex
+	Unpacks int64  `json:"unpacks"` // bytes on disk once installed
 }
 
-// versionForm is that of a version of Debian, which an option of a program never has.
+// versionForm matches no command line option, so a version can be an argument of apt.
 var versionForm = regexp.MustCompile(`^[0-9][A-Za-z0-9.+~:-]{0,63}$`)
 
-// IsVersion complains about a text that is no version of a package.
+// IsVersion returns an error unless the text is a Debian version.
 func IsVersion(s string) error {
 	if !versionForm.MatchString(s) {
-		return fmt.Errorf("%.70q is not the version of a package", s)
+		return fmt.Errorf("%.70q is not a package version", s)
 	}
 	return nil
 }

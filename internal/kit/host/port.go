@@ -9,24 +9,25 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Ports tells who uses the machine's ports.
+// Ports finds out who uses a port, and listens on ports that root's daemons share.
 type Ports interface {
-	// PortUsers are the processes that receive on a port: TCP listeners, and UDP sockets that are bound to it.
+	// PortUsers lists the processes with a TCP listener or a bound UDP socket on a port.
 	PortUsers(port int) ([]PortUser, error)
-	// Listen listens on a TCP port that needs no privilege, and that root's daemons may share: the kernel lets only sockets of one
-	// user share a port. The network is tcp or tcp4, and the address one of those that the gateway is configured with. The file is the caller's.
+	// Listen listens on an unprivileged TCP port that can be shared with root's daemons: the kernel lets only sockets of the same
+	// user share one. The network is tcp or tcp4, and the address one that the gateway is configured with. The caller closes the
+	// file.
 	Listen(ctx context.Context, network, address string) (*os.File, error)
-	// Deafen makes a listener drop the first packet of every new connection: its clients try again, and find another listener that
-	// shares the port. Those that have begun to connect are not disturbed.
-	Deafen(ctx context.Context, listener *os.File) error
+	// DrainListener makes a listener ignore new connections: it drops their first packet, so clients retry and reach another
+	// listener that shares the port. Handshakes under way complete.
+	DrainListener(ctx context.Context, listener *os.File) error
 }
 
 var portsVerbs = daemon.Verbs{
 	"PortUsers": daemon.Repeatable,
-	"Listen":    daemon.Served, "Deafen": daemon.Served,
+	"Listen":    daemon.Served, "DrainListener": daemon.Served,
 }
 
-// PortUser is a process that uses a port.
+// PortUser is a process with a socket on a port.
 type PortUser struct {
 	Protocol string // TCP or UDP
 	Address  netip.Addr
@@ -35,7 +36,7 @@ type PortUser struct {
 	Program  string
 }
 
-// String says who uses the port, as a sentence.
+// String returns a sentence for the UI.
 func (u PortUser) String() string {
 	at := "on " + u.Address.String()
 	if u.Address.IsUnspecified() {

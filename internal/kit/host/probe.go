@@ -16,10 +16,10 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Probes runs the programs that look at the network for an operator: without root, and without the gateway's own rights.
+// Probes runs network diagnostics for an operator. They run without root and without the gateway's own rights.
 type Probes interface {
-	// Probe runs a program of the closed list and hands on what it prints, while it runs. The sink must not keep what it gets. When the
-	// context ends, so do the program and its children.
+	// Probe runs a tool and streams its output to the sink, which must not keep the slice. When the context ends, the tool and its
+	// children are killed.
 	Probe(ctx context.Context, p Probe, sink func(output []byte)) (ProbeEnd, error)
 }
 
@@ -27,83 +27,83 @@ var probesVerbs = daemon.Verbs{
 	"Probe": daemon.Probed,
 }
 
-// ProbeSocket is where the programs that look at the network are asked for. It is beside HelperSocket.
+// ProbeSocket serves Probes. It is in the folder of HelperSocket.
 var ProbeSocket = filepath.Join(filepath.Dir(HelperSocket), "probe.sock")
 
-// ProbeTool is one of the programs.
+// ProbeTool is a network diagnostic.
 type ProbeTool string
 
-// The tools.
+// All tools.
 const (
 	ProbePing       ProbeTool = "ping"
 	ProbeTraceroute ProbeTool = "traceroute"
 	ProbeDig        ProbeTool = "dig"
 	ProbeCurl       ProbeTool = "curl"
-	ProbeCapture    ProbeTool = "capture" // what it prints is a file of the format pcap
+	ProbeCapture    ProbeTool = "capture" // tcpdump; its output is in pcap format
 )
 
-// Probe is what a tool is asked. Only the fields that the tool takes may be set.
+// Probe is a request to run a tool. Only fields that the tool takes may be set.
 type Probe struct {
 	Tool    ProbeTool
 	Target  string     // a host name or address; a name for dig; a URL for curl
-	Type    string     // dig: the type of the records
-	Server  netip.Addr // dig: whom to ask instead of the machine's own resolver
+	Type    string     // dig: record type
+	Server  netip.Addr // dig: instead of the machine's own resolver
 	Capture Capture
 }
 
-// Capture says which packets are captured, and how many.
+// Capture selects packets, and limits how many.
 type Capture struct {
 	Interface string
-	Protocol  string       // tcp, udp, icmp, icmp6, arp; empty for any
-	Host      netip.Prefix // of either end; not valid for any
-	Port      uint16       // of either end; zero for any
-	// Without is one end of a connection that is left out: the one that carries the capture itself.
+	Protocol  string       // one of CaptureProtocols; empty for any
+	Host      netip.Prefix // either end; invalid for any
+	Port      uint16       // either end; zero for any
+	// Without is one end of a TCP connection to leave out: the one that carries the capture to the operator.
 	Without netip.AddrPort
 	Packets int
 	Bytes   int64
 	Within  time.Duration
 }
 
-// ProbeEnd is how a probe ended.
+// ProbeEnd is the outcome of a probe.
 type ProbeEnd struct {
 	ExitStatus int
 	Duration   time.Duration
-	TimedOut   bool   // it was ended because it took too long
-	Truncated  bool   // it was ended because it printed too much
-	Said       string // what a capture said, beside the packets
+	TimedOut   bool   // killed because it took too long
+	Truncated  bool   // killed because it printed too much
+	Stderr     string // the end of a capture's error stream
 }
 
-// The bounds of a capture.
+// Upper limits of a capture.
 const (
 	CaptureMostPackets = 1_000_000
 	CaptureMostBytes   = 100 << 20
 	CaptureMostSeconds = 300
 )
 
-// probeOutput is how much a tool may print.
+// probeOutput limits the output of tools other than captures, in bytes.
 const probeOutput = 256 << 10
 
-// ProbeSpec is how a probe is run.
+// ProbeSpec is the command line of a probe, and its limits.
 type ProbeSpec struct {
 	Argv   []string
 	Within time.Duration
-	Most   int64 // bytes that it may print
-	// Raw says that the program needs raw sockets.
+	Most   int64 // bytes of output
+	// Raw is set if the program needs raw sockets.
 	Raw bool
-	// Apart keeps what the program says to its error stream apart from its output.
+	// Apart keeps the error stream out of the output.
 	Apart bool
 }
 
-// Spec checks what the tool is asked, and says how it is run.
+// Spec validates the request and returns how to run it.
 func (p Probe) Spec() (ProbeSpec, error) {
 	if p.Tool == ProbeCapture {
 		return p.Capture.spec()
 	}
 	if p.Capture != (Capture{}) {
-		return ProbeSpec{}, fmt.Errorf("%s captures nothing", p.Tool)
+		return ProbeSpec{}, fmt.Errorf("%s takes no capture settings", p.Tool)
 	}
 	if p.Tool != ProbeDig && (p.Type != "" || p.Server.IsValid()) {
-		return ProbeSpec{}, fmt.Errorf("%s takes no type and no server", p.Tool)
+		return ProbeSpec{}, fmt.Errorf("%s takes neither a type nor a server", p.Tool)
 	}
 	switch p.Tool {
 	case ProbePing, ProbeTraceroute:
@@ -112,7 +112,7 @@ func (p Probe) Spec() (ProbeSpec, error) {
 			return ProbeSpec{}, err
 		}
 		if p.Tool == ProbePing {
-			// It gives up before it would be ended, so that it can say how many packets were lost.
+			// -w is less than the limit, so that ping can still report how many packets were lost.
 			return ProbeSpec{Argv: []string{"/usr/bin/ping", "-n", "-c", "4", "-w", "11", "--", target}, Within: 12 * time.Second, Most: probeOutput, Raw: true}, nil
 		}
 		return ProbeSpec{Argv: []string{"/usr/bin/traceroute.db", "-n", "-m", "20", "-w", "3", "--", target}, Within: time.Minute, Most: probeOutput}, nil
@@ -125,11 +125,11 @@ func (p Probe) Spec() (ProbeSpec, error) {
 		}
 		return ProbeSpec{Argv: append(slices.Clone(curl), target), Within: 11 * time.Second, Most: probeOutput}, nil
 	}
-	return ProbeSpec{}, fmt.Errorf("no tool %q in the list", string(p.Tool))
+	return ProbeSpec{}, fmt.Errorf("unknown tool %q", string(p.Tool))
 }
 
-// curl asks for one page and shows the connection, the certificate and the headers, but not the page. It reads no configuration, goes
-// through no proxy, follows no redirect and speaks nothing but HTTP.
+// curl fetches one page and shows the connection, the certificate and the headers, but not the body. It reads no configuration,
+// uses no proxy, follows no redirect and speaks only HTTP.
 var curl = []string{
 	"/usr/bin/curl", "--disable", "--proto", "=http,https", "--max-redirs", "0", "--globoff", "--noproxy", "*", "--silent", "--show-error", "--verbose",
 	"--max-time", "10", "--output", "/dev/null", "--write-out",
@@ -139,7 +139,7 @@ var curl = []string{
 
 func (p Probe) dig() (ProbeSpec, error) {
 	if !slices.Contains(ProbeTypes, p.Type) {
-		return ProbeSpec{}, fmt.Errorf("no record type %q in the list", p.Type)
+		return ProbeSpec{}, fmt.Errorf("unknown record type %q", p.Type)
 	}
 	name, err := ProbeName(p.Target, p.Type)
 	if err != nil {
@@ -152,14 +152,14 @@ func (p Probe) dig() (ProbeSpec, error) {
 	return ProbeSpec{Argv: argv, Within: 15 * time.Second, Most: probeOutput}, nil
 }
 
-// ProbeTypes are the record types that dig may ask for.
+// ProbeTypes lists the record types that dig may ask for.
 var ProbeTypes = []string{"A", "AAAA", "CNAME", "MX", "TXT", "NS", "SOA", "PTR", "SRV", "CAA"}
 
-var errProbeTarget = errors.New("must have only letters, digits and . : / _ - in it, and must not begin with a dash")
+var errProbeTarget = errors.New("may only contain letters, digits and . : / _ -, and must not begin with a hyphen")
 
 var probeTarget = regexp.MustCompile(`^[A-Za-z0-9.:/_][A-Za-z0-9.:/_-]{0,252}$`)
 
-// ProbeHost is the host name or address that a target is.
+// ProbeHost parses a target as a host name or an address.
 func ProbeHost(target string) (string, error) {
 	if !probeTarget.MatchString(target) {
 		return "", errProbeTarget
@@ -170,7 +170,7 @@ func ProbeHost(target string) (string, error) {
 
 var probeName = regexp.MustCompile(`^(\.|([A-Za-z0-9_/-]{1,63}\.)*[A-Za-z0-9_/-]{1,63}\.?)$`)
 
-// ProbeName is the name that records of the type are asked for: of an address that of its PTR record.
+// ProbeName returns the name to query for a target. For an address and the type PTR it is the reverse name.
 func ProbeName(target, kind string) (string, error) {
 	if !probeTarget.MatchString(target) {
 		return "", errProbeTarget
@@ -187,7 +187,7 @@ func ProbeName(target, kind string) (string, error) {
 	return target, nil
 }
 
-// reverseName is the name of an address in the DNS.
+// reverseName returns the name of an address's PTR record.
 func reverseName(ip netip.Addr) string {
 	var labels []string
 	if ip = ip.Unmap(); ip.Is4() {
@@ -206,7 +206,7 @@ func reverseName(ip netip.Addr) string {
 
 var probeScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:/`)
 
-// ProbeURL is the URL that a target is. Without a scheme it is one of http, as for curl itself.
+// ProbeURL parses a target as a URL. The default scheme is http, as in curl.
 func ProbeURL(target string) (string, error) {
 	if !probeTarget.MatchString(target) {
 		return "", errProbeTarget
@@ -222,18 +222,18 @@ func ProbeURL(target string) (string, error) {
 	name, port, ported := strings.Cut(authority, ":")
 	h, err := value.Parse[value.Host](name)
 	if err != nil {
-		return "", errors.New("must be a URL such as https://example.net/path; of an IPv6 address, give a name instead")
+		return "", errors.New("must be a URL such as https://example.net/path; instead of an IPv6 address, give a name")
 	}
 	if ported {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "", errors.New("has a port that is none: it must be between 1 and 65535")
+			return "", errors.New("has an invalid port: it must be between 1 and 65535")
 		}
 		port = ":" + port
 	}
 	return strings.ToLower(scheme) + "://" + h.String() + port + "/" + path, nil
 }
 
-// ProbePort is the host and port that a target names, as in 192.0.2.1:443. A target without a port has none.
+// ProbePort splits a target such as 192.0.2.1:443 into host and port; the port is 0 if there is none.
 func ProbePort(target string) (name string, port int, err error) {
 	if !probeTarget.MatchString(target) {
 		return "", 0, errProbeTarget
@@ -244,7 +244,7 @@ func ProbePort(target string) (name string, port int, err error) {
 		name, text, _ = strings.Cut(target, ":")
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
-			return "", 0, errors.New("has a port that is none: it must be between 1 and 65535")
+			return "", 0, errors.New("has an invalid port: it must be between 1 and 65535")
 		}
 		port = int(n)
 	}
@@ -252,16 +252,16 @@ func ProbePort(target string) (name string, port int, err error) {
 	return h.String(), port, err
 }
 
-// CaptureProtocols are those that a capture can be limited to.
+// CaptureProtocols lists the protocols that a capture can be limited to.
 var CaptureProtocols = []string{"tcp", "udp", "icmp", "icmp6", "arp"}
 
-// spec makes the filter of the fields: no word of it comes from outside.
+// spec builds the filter from fixed words and parsed values, so no filter syntax comes from outside.
 func (c Capture) spec() (ProbeSpec, error) {
 	switch name, err := value.Parse[value.IfName](c.Interface); {
 	case err != nil || name.IsZero():
-		return ProbeSpec{}, fmt.Errorf("the interface %q: must be the name of one", c.Interface)
+		return ProbeSpec{}, fmt.Errorf("%q is not an interface name", c.Interface)
 	case c.Protocol != "" && !slices.Contains(CaptureProtocols, c.Protocol):
-		return ProbeSpec{}, fmt.Errorf("no protocol %q in the list", c.Protocol)
+		return ProbeSpec{}, fmt.Errorf("unknown protocol %q", c.Protocol)
 	case c.Port != 0 && c.Protocol != "" && c.Protocol != "tcp" && c.Protocol != "udp":
 		return ProbeSpec{}, fmt.Errorf("%s has no ports", c.Protocol)
 	case c.Packets < 1 || c.Packets > CaptureMostPackets:
@@ -271,7 +271,7 @@ func (c Capture) spec() (ProbeSpec, error) {
 	case c.Within < time.Second || c.Within > CaptureMostSeconds*time.Second:
 		return ProbeSpec{}, fmt.Errorf("%s: must be between 1 and %d seconds", c.Within, CaptureMostSeconds)
 	}
-	// -U: a packet is written as soon as it is there; -p: what the machine sees without asking for more.
+	// -U writes each packet immediately. -p leaves the interface out of promiscuous mode.
 	argv := []string{"/usr/bin/tcpdump", "-i", c.Interface, "-n", "-p", "-U", "-c", strconv.Itoa(c.Packets), "-w", "-"}
 	var terms [][]string
 	if c.Protocol != "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DG-02, DG-04: what a target may not have in it reaches no program.
+// DG-02, DG-04: a target with other characters reaches no program.
 func TestProbeTargets(t *testing.T) {
 	hostile := []string{"", "-f", "a;b", "a$b", "a`b`", "a b", "a\nb", "a%b", "a@b", "a|b", "a&b", "a'b", `a"b`, `a\b`, "a\x00b", "a(b", "a>b", "a*", "ä.example", "$(id)", "[::1]", strings.Repeat("a", 300)}
 	for _, bad := range hostile {
@@ -18,17 +18,17 @@ func TestProbeTargets(t *testing.T) {
 				p.Type = "A"
 			}
 			if _, err := p.Spec(); err == nil {
-				t.Errorf("%s takes %q", tool, bad)
+				t.Errorf("%s accepts %q", tool, bad)
 			}
 		}
 		if _, _, err := ProbePort(bad); err == nil {
-			t.Errorf("tcp takes %q", bad)
+			t.Errorf("tcp accepts %q", bad)
 		}
 	}
 	for _, bad := range []string{"file:///etc/passwd", "ftp://a.example/", "gopher://127.0.0.1:6379/x", "FILE:/etc/passwd", "dict://a/", "http:/a.example", "http://", "https:///etc", "file:/etc/passwd",
 		"http://a:0/", "http://a:65536/", "http://a:b/", "http://-a/", "https://a:/", "://a", "http://1.2.3/"} {
 		if url, err := ProbeURL(bad); err == nil {
-			t.Errorf("curl takes %q as %s", bad, url)
+			t.Errorf("curl accepts %q as %s", bad, url)
 		}
 	}
 	for target, want := range map[string]string{
@@ -70,7 +70,7 @@ func TestProbeNames(t *testing.T) {
 	}
 	for _, bad := range []string{"a:0", "a:x", "a:70000", ":22", "http://a", "a/b:1"} {
 		if _, _, err := ProbePort(bad); err == nil {
-			t.Errorf("tcp takes %q", bad)
+			t.Errorf("tcp accepts %q", bad)
 		}
 	}
 }
@@ -93,18 +93,18 @@ func TestCaptureFilter(t *testing.T) {
 		"no interface":               func(c *Capture) { c.Interface = "" },
 		"a command as the protocol":  func(c *Capture) { c.Protocol = "tcp or ip" },
 		"ports of icmp":              func(c *Capture) { c.Protocol = "icmp" },
-		"no end by packets":          func(c *Capture) { c.Packets = 0 },
-		"no end by size":             func(c *Capture) { c.Bytes = 1 << 40 },
-		"no end by time":             func(c *Capture) { c.Within = time.Hour },
+		"no packet limit":            func(c *Capture) { c.Packets = 0 },
+		"no size limit":              func(c *Capture) { c.Bytes = 1 << 40 },
+		"no time limit":              func(c *Capture) { c.Within = time.Hour },
 	} {
 		bad := good
 		change(&bad)
 		if _, err := (Probe{Tool: ProbeCapture, Capture: bad}).Spec(); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 	if _, err := (Probe{Tool: ProbePing, Target: "a.example", Capture: good}).Spec(); err == nil {
-		t.Error("ping captures")
+		t.Error("ping takes capture settings")
 	}
 	if _, err := (Probe{Tool: "nc", Target: "a.example"}).Spec(); err == nil {
 		t.Error("a program that is not in the list is run")

@@ -7,42 +7,42 @@ import (
 )
 
 const (
-	// answerKept is how long an answer is good for those who ask the same.
+	// answerKept is how long an answer is reused for the same key.
 	answerKept = 2 * time.Second
-	// questionWithin ends a question that no one waits for any more.
+	// questionWithin bounds a call whose callers have given up.
 	questionWithin = 30 * time.Second
 )
 
-// Question is one about live state that costs the machine something, and that many may ask at once. It is asked by one at a time; who asks the
-// same in the meantime shares the answer, and so does who asks within the next seconds. Everyone is answered in time: a question that takes
-// longer goes on, for those who ask again.
+// Question limits reads of live state that are expensive and that many may request at once. One call runs at a time; callers with
+// the same key share its answer, and so do callers within answerKept. A caller gets ErrTooLate if it takes too long, but the call
+// goes on, so that the next caller finds its answer.
 type Question[T any] struct {
-	turn    chan struct{} // has a place for the one that asks
+	turn    chan struct{} // holds a token while a call runs
 	mu      sync.Mutex
 	answers map[string]*answer[T]
 }
 
 type answer[T any] struct {
-	done  chan struct{} // closed when there is one
-	until time.Time     // set before that
+	done  chan struct{} // closed when the fields below are set
+	until time.Time     // when the answer expires
 	value T
 	err   error
 }
 
-// NewQuestion makes a question.
+// NewQuestion returns a Question without answers.
 func NewQuestion[T any]() *Question[T] {
 	return &Question[T]{turn: make(chan struct{}, 1), answers: map[string]*answer[T]{}}
 }
 
-// Ask asks, or takes the answer to the same question.
-func (q *Question[T]) Ask(ctx context.Context, same string, ask func(ctx context.Context) (T, error)) (none T, err error) {
+// Ask calls ask, or returns the answer of another call with the same key.
+func (q *Question[T]) Ask(ctx context.Context, key string, ask func(ctx context.Context) (T, error)) (none T, err error) {
 	ctx, cancel := Asking(ctx)
 	defer cancel()
-	a := q.known(same)
+	a := q.known(key)
 	if a == nil {
 		select {
 		case q.turn <- struct{}{}:
-			a = q.begin(ctx, same, ask)
+			a = q.begin(ctx, key, ask)
 		case <-ctx.Done():
 			return none, context.Cause(ctx)
 		}
@@ -55,15 +55,15 @@ func (q *Question[T]) Ask(ctx context.Context, same string, ask func(ctx context
 	}
 }
 
-// Forget has the next one ask again, because something was changed.
+// Forget drops all answers. Call it after changing what they are about.
 func (q *Question[T]) Forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clear(q.answers)
 }
 
-// known is the answer that is there, or is being waited for; nil if there is none.
-func (q *Question[T]) known(same string) *answer[T] {
+// known returns the answer for the key, finished or not; nil if there is none.
+func (q *Question[T]) known(key string) *answer[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for key, a := range q.answers {
@@ -75,18 +75,18 @@ func (q *Question[T]) known(same string) *answer[T] {
 		default:
 		}
 	}
-	return q.answers[same]
+	return q.answers[key]
 }
 
-// begin asks for who has the turn. Another may have asked the same before.
-func (q *Question[T]) begin(ctx context.Context, same string, ask func(ctx context.Context) (T, error)) *answer[T] {
-	if a := q.known(same); a != nil {
+// begin starts the call. The caller holds the turn, and while it waited for it another one may have started the same call.
+func (q *Question[T]) begin(ctx context.Context, key string, ask func(ctx context.Context) (T, error)) *answer[T] {
+	if a := q.known(key); a != nil {
 		<-q.turn
 		return a
 	}
 	a := &answer[T]{done: make(chan struct{})}
 	q.mu.Lock()
-	q.answers[same] = a
+	q.answers[key] = a
 	q.mu.Unlock()
 	go func() {
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), questionWithin, ErrTooLate)

@@ -10,35 +10,35 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// TunnelProtocol is the number that addresses, routes and rules of tunnels carry in the kernel. It is not that of the rest of
-// the network, so that each side removes its own alone.
+// TunnelProtocol marks addresses, routes and rules of tunnels in the kernel. It differs from RouteProtocol, so that tunnels and the
+// rest of the network each remove only their own.
 const TunnelProtocol = 251
 
-// OwnTunnel begins the alias of every link of a tunnel that the gateway made; the id of the interface comes behind it.
+// OwnTunnel is the prefix of the alias of every tunnel link that the gateway made; the interface's id follows.
 const OwnTunnel = "gateway-tunnel:"
 
-// DirectMark is on packets that keep to the main routing table where a tunnel has everything else: those of the tunnels
-// themselves, and answers to who did not come through one.
+// DirectMark marks packets that use the main routing table even if a tunnel carries all other traffic: the tunnels' own packets,
+// and answers to clients that did not come through a tunnel.
 const DirectMark = 51251
 
-// Tunnels makes, changes and reads WireGuard links. It is the same whether the kernel does the work or, where that knows no
-// WireGuard, the program wireguard-go. Addresses and routes are Network's.
+// Tunnels manages WireGuard links, either in the kernel or, if it has no WireGuard, with wireguard-go. Addresses and routes are
+// Network's.
 type Tunnels interface {
-	// TunnelDevices lists the WireGuard links, whoever made them.
+	// TunnelDevices returns all WireGuard links, also those that the gateway did not make.
 	TunnelDevices(ctx context.Context) ([]TunnelDevice, error)
-	// CreateTunnel makes a WireGuard link. It has no key and is not up yet.
+	// CreateTunnel creates a WireGuard link without a key. It is down at first.
 	CreateTunnel(ctx context.Context, name, alias string) error
-	// ChangeTunnel changes what is given, and nothing else: its cost does not depend on how many peers there are.
+	// ChangeTunnel changes only what is given, so that its cost does not depend on the number of peers.
 	ChangeTunnel(ctx context.Context, name string, c TunnelChange) error
-	// RemoveTunnel removes a link that carries the alias of a tunnel of the gateway; one that is gone already is no error.
+	// RemoveTunnel removes a link with the gateway's tunnel alias, if it exists.
 	RemoveTunnel(ctx context.Context, name string) error
-	// Rules lists the routing rules of tunnels.
+	// Rules returns the routing rules of tunnels.
 	Rules(ctx context.Context) ([]Rule, error)
-	// AddRule adds a routing rule; one that is there already is no error.
+	// AddRule adds a routing rule, unless it exists.
 	AddRule(ctx context.Context, r Rule) error
-	// RemoveRule removes a routing rule of a tunnel; one that is gone already is no error.
+	// RemoveRule removes a tunnel's routing rule, if it exists.
 	RemoveRule(ctx context.Context, r Rule) error
-	// TunnelFiles reads the configuration files that the machine has for WireGuard, by name.
+	// TunnelFiles reads the machine's own WireGuard configuration files, sorted by name, for import.
 	TunnelFiles(ctx context.Context) ([]TunnelFile, error)
 }
 
@@ -48,10 +48,10 @@ var tunnelsVerbs = daemon.Verbs{
 	"CreateTunnel": daemon.Served, "ChangeTunnel": daemon.Served, "RemoveTunnel": daemon.Served, "AddRule": daemon.Served, "RemoveRule": daemon.Served,
 }
 
-// TunnelKey is a key of WireGuard. All zeros are no key.
+// TunnelKey is a WireGuard key. All zeros mean no key.
 type TunnelKey [32]byte
 
-// PublicKey is the public key of a private one; no key has none.
+// PublicKey derives the public key of a private one; no key gives no key.
 func (k TunnelKey) PublicKey() TunnelKey {
 	if k == (TunnelKey{}) {
 		return k
@@ -59,28 +59,28 @@ func (k TunnelKey) PublicKey() TunnelKey {
 	return TunnelKey(wgtypes.Key(k).PublicKey())
 }
 
-// TunnelDevice is a WireGuard link.
+// TunnelDevice is a WireGuard link, with its live state.
 type TunnelDevice struct {
 	Name       string
 	Kind       string // kernel, userspace
 	PublicKey  TunnelKey
 	ListenPort int
-	Mark       int // that its packets carry on their way out
+	Mark       int // of the packets that it sends
 	Peers      []TunnelPeer
 }
 
-// TunnelPeer is one peer of a WireGuard link.
+// TunnelPeer is a peer of a WireGuard link, with its live state.
 type TunnelPeer struct {
 	PublicKey     TunnelKey
 	PresharedKey  TunnelKey
-	Endpoint      netip.AddrPort // not valid while nobody knows where it is
+	Endpoint      netip.AddrPort // invalid while unknown
 	Keepalive     int            // seconds; 0 for none
 	LastHandshake time.Time      // zero for never
 	Rx, Tx        int64
 	AllowedIPs    []netip.Prefix
 }
 
-// TunnelChange is what shall be different about a WireGuard link; what is nil stays as it is.
+// TunnelChange changes a WireGuard link. Fields that are nil stay as they are.
 type TunnelChange struct {
 	PrivateKey *TunnelKey
 	ListenPort *int
@@ -88,27 +88,27 @@ type TunnelChange struct {
 	Peers      []TunnelPeerChange
 }
 
-// TunnelPeerChange is what shall be different about one peer, which is made if it is not there. What is nil stays as it is.
+// TunnelPeerChange adds, changes or removes a peer. Fields that are nil stay as they are.
 type TunnelPeerChange struct {
 	PublicKey    TunnelKey
 	Remove       bool
 	PresharedKey *TunnelKey
-	Endpoint     netip.AddrPort // not valid: stays as it is
+	Endpoint     netip.AddrPort // invalid: stays as it is
 	Keepalive    *int           // seconds; 0 for none
 	AllowedIPs   *[]netip.Prefix
 }
 
-// Rule is a routing rule: packets that it fits look for their way in a table.
+// Rule is a policy routing rule.
 type Rule struct {
 	Family   string // inet, inet6
-	Priority int    // the lowest is asked first
+	Priority int    // the lowest comes first
 	From     netip.Prefix
-	NotMark  int // it fits all packets but those with this mark; 0 asks for none
+	NotMark  int // matches packets without this mark; 0 matches all
 	Table    uint32
-	Specific bool // the table's default route does not count
+	Specific bool // ignores the table's default route
 }
 
-// TunnelFile is a configuration file of WireGuard.
+// TunnelFile is a configuration file of WireGuard's own tools.
 type TunnelFile struct {
 	Name    string // of the interface
 	Content []byte

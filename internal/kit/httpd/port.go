@@ -86,7 +86,7 @@ func (p *Port) leave(l *net.TCPListener) error {
 	// new clients first: these retry, and find the other listener.
 	file, err := l.File()
 	if err == nil {
-		err = errors.Join(p.host.Deafen(context.Background(), file), file.Close())
+		err = errors.Join(p.host.DrainListener(context.Background(), file), file.Close())
 	}
 	p.work.Go(func() {
 		select {

@@ -44,8 +44,8 @@ func refused(err error, what string, args ...any) {
 	}
 }
 
-// notForTheGateway is what the helper says of a file that no renderer writes.
-const notForTheGateway = "is not for the gateway to write"
+// notForTheGateway is in the helper's error about a file that no renderer writes.
+const notForTheGateway = "has content that the gateway does not write"
 
 // refusedAsHostile notes an attempt that has to fail because of the file, before anything else reads it.
 func refusedAsHostile(err error, what string, args ...any) {

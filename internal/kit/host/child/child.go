@@ -1,4 +1,4 @@
-// Package child starts processes that die with this one, and reaps the orphans that fall to it.
+// Package child starts processes that die with this one, and reaps orphans that this process inherits.
 package child
 
 import (
@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// own are the processes that Start has started and that have not been waited for. Reap must not touch them.
+// own has the running processes that Start has started. Reap must not touch them.
 var own = struct {
 	sync.Mutex
 	pids map[int]bool
 }{pids: map[int]bool{}}
 
-// Start starts the command so that the kernel sends it the signal when this process dies, however it dies. The channel
-// delivers what cmd.Wait returned, once; nobody else may call cmd.Wait.
+// Start starts the command so that the kernel sends it the signal when this process dies, however it dies. The channel delivers the
+// result of cmd.Wait once; nobody else may call cmd.Wait.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (<-chan error, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -27,7 +27,7 @@ func Start(cmd *exec.Cmd, onDeath syscall.Signal) (<-chan error, error) {
 	cmd.SysProcAttr.Pdeathsig = onDeath
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The kernel sends the signal when the thread that forked ends, not the process: keep that thread.
+		// The kernel sends the signal when the thread that forked exits, not the process, so keep that thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		own.Lock()
@@ -52,7 +52,7 @@ func Start(cmd *exec.Cmd, onDeath syscall.Signal) (<-chan error, error) {
 	return ended, nil
 }
 
-// Run starts the command as Start does and waits for it.
+// Run starts the command as Start does, with SIGKILL, and waits for it.
 func Run(cmd *exec.Cmd) error {
 	ended, err := Start(cmd, syscall.SIGKILL)
 	if err != nil {
@@ -61,8 +61,8 @@ func Run(cmd *exec.Cmd) error {
 	return <-ended
 }
 
-// Reap collects the dead children that Start has not started: orphans that the kernel gave to this process because it is
-// the first of its process namespace. Call it on SIGCHLD; a process that does so must start its children with Start and Run.
+// Reap reaps dead children that Start has not started: orphans that the kernel gave to this process as the init of its PID
+// namespace. Call it on SIGCHLD. A process that does so must start all its children with Start or Run.
 func Reap() {
 	own.Lock()
 	defer own.Unlock()
@@ -70,7 +70,7 @@ func Reap() {
 	for _, list := range lists {
 		content, err := os.ReadFile(list)
 		if err != nil {
-			continue // the thread has ended
+			continue // the thread has exited
 		}
 		for field := range strings.FieldsSeq(string(content)) {
 			if pid, err := strconv.Atoi(field); err == nil && !own.pids[pid] {

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// helper makes the test binary start a child, print its number and wait, so that a test can kill it.
+// helper makes the test binary start a child, print its pid and wait to be killed.
 const helper = "CHILD_TEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -49,14 +49,14 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	stat := "/proc/" + strings.TrimSpace(line) + "/stat"
 	if !running(stat) {
-		t.Fatal("the child does not run")
+		t.Fatal("the child is not running")
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
 	waittest.Until(t, "the child ends", func() bool { return !running(stat) })
 }
 
-// running tells whether a process is there and not a zombie.
+// running reports whether a process exists and is not a zombie.
 func running(stat string) bool {
 	content, err := os.ReadFile(stat)
 	return err == nil && !strings.Contains(string(content), ") Z ")
@@ -75,7 +75,7 @@ func TestWaitDeliversTheExitStatus(t *testing.T) {
 	}
 }
 
-// TestReap makes this process adopt an orphan, and must not steal the exit status of its own children.
+// Reap reaps an orphan, and leaves the exit status of this process's own children to Start.
 func TestReap(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeSize is the most that a program without privileges may ask for.
+// pipeSize is the most that an unprivileged process may set by default, in bytes.
 const pipeSize = 1 << 20
 
-// Pipe is a pipe for what a program says by the megabyte. In one of the usual size, who writes and who reads wait for each other every few
-// pages, which on a busy machine is most of the time.
+// Pipe returns a pipe for megabytes of output. With the default size, writer and reader would wait for each other every few pages,
+// which dominates on a busy machine.
 func Pipe() (read, write *os.File, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {
@@ -18,7 +18,7 @@ func Pipe() (read, write *os.File, err error) {
 	}
 	raw, err := write.SyscallConn()
 	if err == nil {
-		// A system that gives no more gives the usual size.
+		// If the system allows no more, the pipe keeps its default size.
 		err = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
 	}
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// tailSize is how much of the end a Tail keeps.
+// tailSize is how many bytes a Tail keeps.
 const tailSize = 4096
 
-// Tail passes on what a child says and keeps the end of it, for messages.
+// Tail passes on a child's output and keeps the end of it, for error messages.
 type Tail struct {
 	Next io.Writer // may be nil
 
@@ -18,7 +18,7 @@ type Tail struct {
 	kept []byte
 }
 
-// Write never fails: a full disk must not stop the child.
+// Write never fails, because a full disk must not stop the child.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	t.kept = append(t.kept, p...)
@@ -32,10 +32,10 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stamp is the time that many daemons put before what they say.
+// stamp matches the time with which many daemons begin a line.
 var stamp = regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ][0-9:.,]+(Z|[+-]\d\d:?\d\d)? *`)
 
-// LastLines is the end of what the child said, on one line and without the times, for people.
+// LastLines returns the last five lines joined into one, without timestamps.
 func (t *Tail) LastLines() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

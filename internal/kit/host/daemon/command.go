@@ -12,78 +12,79 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Command is one program that the gateway runs, with its arguments.
+// Command names a program with its fixed arguments.
 type Command string
 
-// CommandSpec is the program, its constant arguments, and how long it may take. An argument {place} stands for the path of the
-// staged file of that place, and {place}/.. for its folder.
+// CommandSpec is an entry of the closed list. An argument {place} stands for the path of the staged file of that place, and
+// {place}/.. for its folder.
 type CommandSpec struct {
 	Argv    []string
 	Timeout time.Duration
-	Asks    string             // whom on the machine it talks to, if anyone: a running daemon, or the kernel
-	Operand func(string) error // what its one operand must be; nil for those that take none
-	Rights  Rights             // what it may do
-	Reads   []string           // the files and folders that it reads besides, unless it does what the helper may do
-	Writes  string             // the one of them that it also writes
-	Env     []string           // what it needs in its environment
-	// Staged are the places of the files that a checker reads, the one with the directives first.
+	Asks    string             // the running daemon or the part of the kernel that it queries, if any
+	Operand func(string) error // validates its one operand; nil if it takes none
+	Rights  Rights             // its privileges
+	Reads   []string           // further files and folders that it may read, unless Rights is Own
+	Writes  string             // the one of these that it may also write
+	Env     []string           // additions to its environment
+	// Staged are the places of the files that a checker reads. The one with the directives comes first.
 	Staged []Place
-	// Words, where there is one, picks what matters of what it says on its error stream.
+	// Words picks what matters from its error stream; nil for everything.
 	Words func(text string) string
 }
 
-// Rights are what a program may do. One that reads a file that the caller has written never has those of the helper: a file that was made
-// for it could have it do something.
+// Rights are the privileges of a command. A program that reads a file written by the helper's caller never runs with Own: a crafted
+// file could make it act as root.
 type Rights int
 
 const (
-	// Own rights are those of the process that runs it.
+	// Own runs with the privileges of the process that starts it.
 	Own Rights = iota
-	// Checking takes none: it is a user who owns nothing, and reads the staged files and what every program reads.
+	// Checking runs as CheckUser without privileges. It reads the staged files and what any program may read.
 	Checking
-	// CheckingAsNobody is Checking as the user nobody, for a program that must be the user that its scripts run as. Its files hold no secrets.
+	// CheckingAsNobody is Checking as the user nobody, for a program that must run as the user of its scripts. Its files must hold
+	// no secrets.
 	CheckingAsNobody
-	// CheckingApart is Checking in a network of its own, which is empty and which it may change.
+	// CheckingApart is Checking in an empty network namespace of its own, which it may change.
 	CheckingApart
-	// Loading is to be that user, and to change the network of the machine.
+	// Loading runs as CheckUser, with the right to change the machine's network.
 	Loading
-	// Owning is to be root without a capability, for a program that must own its files: it reads and writes those of its folders alone.
+	// Owning runs as root without capabilities, for a program that must own its files. It can only read and write its own folders.
 	Owning
 )
 
-// CheckUser is that user. Staged files are readable for its group, and for nobody else.
+// CheckUser owns no files. Only its group can read staged files.
 const CheckUser = "gateway-check"
 
-// CheckFolder is where they are staged.
+// CheckFolder holds staged files.
 const CheckFolder = "/run/gateway-check"
 
 // Spec returns the command's entry in the closed list.
 func (c Command) Spec() (CommandSpec, error) { return listed(commands, "command", c) }
 
-// FileLimit is how long a file may be.
+// FileLimit is the largest file that the gateway writes, in bytes.
 const FileLimit = 64 << 20
 
 // Input is what a command gets besides its fixed arguments.
 type Input struct {
-	// Staged files are written to a private folder first; the command's arguments refer to them by place.
+	// Staged files are written to a private folder first; the arguments refer to them by place.
 	Staged []File
-	// Args are the operands of commands that take some. The command's entry in the list says how many and of what form.
+	// Args are operands. The closed list says how many a command takes, and of what form.
 	Args []string
-	// Timeout ends the command; zero means the list's own.
+	// Timeout replaces the one of the closed list; zero keeps it.
 	Timeout time.Duration
 }
 
-// File is the content for one place.
+// File is the content of one place.
 type File struct {
 	Place   Place
 	Content []byte
-	// Parts are those of the content, where its renderer says which it has: then a change of some of them is written without the others.
+	// Parts is the content divided into parts, if the renderer does so. Changes can then be written part by part.
 	Parts parts.Text `cbor:"-"`
-	// Redact makes of a content of the place, this or an earlier one, what people may see of it; nil shows all.
+	// Redact hides the secrets in this or an earlier content of the place, for previews; nil shows everything.
 	Redact func(content []byte) []byte `cbor:"-"`
 }
 
-// Digest is the SHA-256 of what a place should hold.
+// Digest is the SHA-256 of the content that a place should have.
 type Digest struct {
 	Place Place
 	Sum   []byte
@@ -95,16 +96,16 @@ func (f File) Digest() Digest {
 	return Digest{f.Place, sum[:]}
 }
 
-// Of reports whether a content has the digest.
+// Of reports whether content has this digest.
 func (d Digest) Of(content []byte) bool {
 	sum := sha256.Sum256(content)
 	return bytes.Equal(sum[:], d.Sum)
 }
 
-// Redacted shows nothing.
+// Redacted is a Redact function that hides everything.
 func Redacted([]byte) []byte { return []byte("<redacted>\n") }
 
-// Output is what a command printed.
+// Output is what a command printed, and how it exited.
 type Output struct {
 	Stdout   string
 	Stderr   string
@@ -112,13 +113,13 @@ type Output struct {
 	Duration time.Duration
 }
 
-// ExitError is a command that ended with a non-zero status.
+// ExitError means that a command ended with a non-zero status.
 type ExitError struct {
 	Command Command
 	Output  Output
 }
 
-// Program is the name of the command's program, for messages.
+// Program returns the name of the command's program, for messages.
 func (c Command) Program() string {
 	spec, ok := commands[c]
 	if !ok {
@@ -127,26 +128,26 @@ func (c Command) Program() string {
 	return filepath.Base(spec.Argv[0])
 }
 
-// timestamp is what daemons put before their messages.
+// timestamp is removed from messages, which daemons start with it.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `)
 
-// Error gives the operator the first lines of what the program said.
+// Error returns the first lines of the program's error stream, or else of its output.
 func (e *ExitError) Error() string {
-	said := e.Output.Stderr
+	text := e.Output.Stderr
 	if spec, err := e.Command.Spec(); err == nil && spec.Words != nil {
-		said = spec.Words(said)
+		text = spec.Words(text)
 	}
-	said = FirstLines(said)
-	if said == "" {
-		said = FirstLines(e.Output.Stdout)
+	text = FirstLines(text)
+	if text == "" {
+		text = FirstLines(e.Output.Stdout)
 	}
-	if said == "" {
-		said = fmt.Sprintf("ended with status %d", e.Output.ExitCode)
+	if text == "" {
+		text = fmt.Sprintf("ended with status %d", e.Output.ExitCode)
 	}
-	return e.Command.Program() + ": " + said
+	return e.Command.Program() + ": " + text
 }
 
-// FirstLines keeps of a program's words what fits into a message.
+// FirstLines shortens a program's output for a message.
 func FirstLines(text string) string {
 	const maxLines, maxLength = 5, 500
 	var lines []string
@@ -159,9 +160,9 @@ func FirstLines(text string) string {
 			break
 		}
 	}
-	said := strings.ToValidUTF8(strings.Join(lines, "; "), "?")
-	if len(said) > maxLength {
-		said = strings.ToValidUTF8(said[:maxLength], "") + "…"
+	text = strings.ToValidUTF8(strings.Join(lines, "; "), "?")
+	if len(text) > maxLength {
+		text = strings.ToValidUTF8(text[:maxLength], "") + "…"
 	}
-	return said
+	return text
 }

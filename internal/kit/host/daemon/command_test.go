@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "edge.internal/gateway/internal/kit/host" // makes the lists
+	_ "edge.internal/gateway/internal/kit/host" // registers the daemons
 	"edge.internal/gateway/internal/kit/host/daemon"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )

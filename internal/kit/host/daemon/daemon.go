@@ -1,30 +1,30 @@
-// Package daemon is the form in which the folders below it say what the kit must know of a daemon: its units, files, commands, logs and
-// packages, what the helper takes of its files, and which privilege its verbs need.
+// Package daemon defines how each folder below it describes its daemon to the kit: units, files, commands, logs and packages, the
+// grammar of its files, and the privileges of its verbs.
 package daemon
 
 import "errors"
 
-// ErrNotInstalled says that the program behind a unit or a command is not on this machine.
+// ErrNotInstalled means that the program of a unit or a command is missing on this machine.
 var ErrNotInstalled = errors.New("not installed")
 
-// ErrNotRunning says that a daemon that was asked something does not run.
+// ErrNotRunning means that a daemon was asked for something while it does not run.
 var ErrNotRunning = errors.New("not running")
 
-// Daemon is all that the closed lists have of one daemon. What is in no list cannot be run, written, read or asked.
+// Daemon is a daemon's entries in the closed lists. What is in no list cannot be run, written, read or asked for.
 type Daemon struct {
-	// Packages are the Debian packages that it comes in. Their versions are shown.
+	// Packages are its Debian packages. The UI shows their versions.
 	Packages []string
-	// Units are in the order in which they start.
+	// Units are in start order.
 	Units    []UnitSpec
 	Places   map[Place]PlaceSpec
 	Families []Family
 	Commands map[Command]CommandSpec
 	Logs     map[Log]LogSpec
 	Sources  map[LogSource]LogSourceSpec
-	// Shown is how people read its logs.
-	Shown []Shown
-	// Verbs are those of its conversation.
+	// LogViews are the logs that the UI offers.
+	LogViews []LogView
+	// Verbs are the methods of its client, such as haproxy.Proxy.
 	Verbs Verbs
-	// Refusals are the types of its own errors that cross the helper's socket: a nil pointer of each.
+	// Refusals has a typed nil pointer for each of its error types that cross the helper's socket.
 	Refusals []error
 }

@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// The closed lists. Know fills them while the program is initialized, and nothing changes them later.
+// The closed lists. Register fills them during program initialization; they are read-only afterwards.
 var (
 	units    []UnitSpec
 	places   = map[Place]PlaceSpec{}
@@ -15,8 +15,8 @@ var (
 	sources  = map[LogSource]LogSourceSpec{}
 )
 
-// Know makes the closed lists of the daemons. Package host does so once, with all that there are.
-func Know(all []Daemon) {
+// Register fills the closed lists. Package host calls it once.
+func Register(all []Daemon) {
 	for _, d := range all {
 		units = append(units, d.Units...)
 		families = append(families, d.Families...)
@@ -27,7 +27,7 @@ func Know(all []Daemon) {
 	}
 }
 
-// join adds entries to a list. Two of one name are a mistake of the program.
+// join panics on duplicate names, which are programming errors.
 func join[K ~string, V any](list, more map[K]V) {
 	for name := range more {
 		if _, twice := list[name]; twice {
@@ -37,22 +37,21 @@ func join[K ~string, V any](list, more map[K]V) {
 	maps.Copy(list, more)
 }
 
-// listed finds an entry.
 func listed[K ~string, V any](list map[K]V, kind string, name K) (V, error) {
 	if len(places) == 0 {
-		panic("the closed lists are package host's, and this program has not got it")
+		panic("the closed lists are empty: import package host, which fills them")
 	}
 	v, ok := list[name]
 	if !ok {
-		return v, fmt.Errorf("no %s %q in the list", kind, string(name))
+		return v, fmt.Errorf("unknown %s %q", kind, string(name))
 	}
 	return v, nil
 }
 
-// UnitSpecs returns the closed list of units, in the order in which they start.
+// UnitSpecs returns the closed list of units in start order.
 func UnitSpecs() []UnitSpec { return units }
 
-// Places returns the closed list of places, without those of families.
+// Places returns the closed list of places, without the members of families.
 func Places() map[Place]PlaceSpec { return places }
 
 // Families returns the closed list of families of places.

@@ -1,9 +1,10 @@
 package daemon
 
-// Log is one log file of a daemon.
+// Log names a log file of a daemon.
 type Log string
 
-// LogSpec is where a log is, and how long it may become; 0 if others see to that.
+// LogSpec is an entry of the closed list. The gateway trims the file when it exceeds Limit bytes; 0 means that something else
+// rotates it.
 type LogSpec struct {
 	Path  string
 	Limit int64
@@ -15,28 +16,28 @@ func (l Log) Spec() (LogSpec, error) { return listed(logs, "log", l) }
 // LogSource names a daemon whose log is kept: by systemd's journal, or in a lab by its supervisor.
 type LogSource string
 
-// LogSourceSpec is which lines of the journal are those of a source.
+// LogSourceSpec selects the journal lines of a source.
 type LogSourceSpec struct {
-	// Services are the units that it is, by systemd's names.
+	// Services are names of systemd units.
 	Services []string
-	// Slice is where the units of a template are.
+	// Slice is the slice of the instances of a template unit.
 	Slice string
-	// Requests says which lines of the reverse proxy are its own: those about requests, or all others. Nil does not ask.
+	// Requests splits HAProxy's log: true selects request lines, false all others, nil both.
 	Requests *bool
 }
 
-// Spec returns the entry in the closed list.
+// Spec returns the source's entry in the closed list.
 func (s LogSource) Spec() (LogSourceSpec, error) { return listed(sources, "log source", s) }
 
-// Shown is a log as people read it: sources, files, or both.
-type Shown struct {
-	Name        string // in queries and entries
+// LogView is a log that the UI offers: sources, files, or both.
+type LogView struct {
+	Name        string // in the API
 	Title       string
 	Description string
 	Sources     []LogSource
 	Files       []Log
-	// Order is where it stands among the others: the lowest come first.
+	// Order sorts the list in the UI; the lowest comes first.
 	Order int
-	// Admins marks what viewers do not get: stacks, words of daemons about what they were given, and paths.
+	// Admins hides the log from viewers: it may hold stack traces, paths and data that clients sent.
 	Admins bool
 }

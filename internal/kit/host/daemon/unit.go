@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Unit is one daemon of the gateway.
+// Unit names a daemon, or one of the gateway's own programs.
 type Unit string
 
-// Service is systemd's name of the unit.
+// Service returns the unit's name in systemd.
 func (u Unit) Service() string { return string(u) + ".service" }
 
-// Services are systemd's names of units or jobs.
+// Services returns the names of units or jobs in systemd.
 func Services[N ~string](names ...N) (list []string) {
 	for _, name := range names {
 		list = append(list, string(name)+".service")
@@ -23,26 +23,26 @@ func Services[N ~string](names ...N) (list []string) {
 	return list
 }
 
-// UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
+// UnitSpec says how a unit runs: under systemd, or as a plain process of the lab's supervisor.
 type UnitSpec struct {
 	Unit Unit
-	// Name is what people call it; empty for the unit's own.
+	// Name is shown to people; empty if it is the unit's own name.
 	Name string
-	// Binary tells whether the unit is installed. It is empty for the gateway's own programs, which come with the gateway.
+	// Binary exists if the unit is installed. It is empty for the gateway's own programs.
 	Binary string
-	// Argv runs it in the foreground. It is empty for the gateway's own programs: who starts them knows where they are.
+	// Argv runs it in the foreground. It is empty for the gateway's own programs: the lab knows where it has built them.
 	Argv []string
-	// User is whom the lab runs it as, with that user's groups and without any privilege; empty for root.
+	// User runs it in a lab, with that user's groups and without privileges; empty for root.
 	User string
-	// Folders must be there before it starts. Those below /run are made anew, the others keep their content.
+	// Folders must exist before it starts. In a lab, those below /run start empty and the others persist.
 	Folders []Folder
-	// Ports are those that it receives on, unless its configuration says otherwise. Some daemons do not say which one is taken.
+	// Ports are its default ports. If one is taken, some daemons do not say which.
 	Ports []int
-	// Ready is a path that is there as soon as the daemon serves.
+	// Ready is a path that exists as soon as the daemon serves.
 	Ready string
-	// Unless is a path that keeps it from starting as long as it is there.
+	// Unless is a path that keeps the unit from starting while it exists.
 	Unless string
-	// Reload has it read its files again; zero where it must be restarted for that, or is told in another way.
+	// Reload makes it read its files again; zero if it has to be restarted, or is reloaded by other means.
 	Reload syscall.Signal
 	// Stop asks it to end; after Grace it is killed.
 	Stop  syscall.Signal
@@ -56,7 +56,7 @@ type Folder struct {
 	Owner, Group string
 }
 
-// FolderAt is a folder with its mode, owner and group.
+// FolderAt describes a folder.
 func FolderAt(path string, mode fs.FileMode, owner, group string) Folder {
 	return Folder{Path: path, Mode: mode, Owner: owner, Group: group}
 }
@@ -68,10 +68,10 @@ func (u Unit) Spec() (UnitSpec, error) {
 			return s, nil
 		}
 	}
-	return UnitSpec{}, fmt.Errorf("no unit %q in the list", string(u))
+	return UnitSpec{}, fmt.Errorf("unknown unit %q", string(u))
 }
 
-// Installed tells whether the unit's program is on this machine.
+// Installed reports whether the unit's program is on this machine.
 func (s UnitSpec) Installed() bool {
 	if s.Binary == "" {
 		return true
@@ -80,7 +80,6 @@ func (s UnitSpec) Installed() bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// program is the name of the unit's program, for messages.
 func (s UnitSpec) program() string {
 	if s.Binary == "" {
 		return string(s.Unit)
@@ -88,5 +87,5 @@ func (s UnitSpec) program() string {
 	return filepath.Base(s.Binary)
 }
 
-// NotInstalled is ErrNotInstalled with the program's name.
+// NotInstalled returns ErrNotInstalled with the program's name.
 func (s UnitSpec) NotInstalled() error { return fmt.Errorf("%s: %w", s.program(), ErrNotInstalled) }

@@ -2,44 +2,44 @@ package daemon
 
 import "context"
 
-// Verbs are those of a conversation, each with the privilege that it needs.
+// Verbs lists methods of host.Machine with the privilege that each needs.
 type Verbs map[string]Privilege
 
-// Privilege says who does a verb.
+// Privilege decides which process executes a verb.
 type Privilege int
 
-// The privileges.
+// All privileges.
 const (
-	// Local verbs need no privilege, or one that a group gives. The program that wants them does them itself.
+	// Local verbs need no privilege, or one that comes with a group. The calling program executes them itself.
 	Local Privilege = iota + 1
-	// Served verbs need root. The helper does them, once.
+	// Served verbs need root. The helper executes them, at most once.
 	Served
-	// Repeatable verbs are served, and may be done twice: they read, or have the same result however often they are done. They are asked for
-	// again if the helper dies in the middle of one.
+	// Repeatable verbs are served, too, but may run twice: they read, or are idempotent. The client repeats them if the helper
+	// dies.
 	Repeatable
-	// Probed verbs look at the network. A process that is not root does them.
+	// Probed verbs run network diagnostics. A separate process without root executes them.
 	Probed
 )
 
-// Helper does the verbs that are served.
+// Helper is the client of the helper, as the daemons' folders see it.
 type Helper interface {
-	// Ask asks for a verb, and decodes its results into pointers. For a verb with a callback, called decodes the callback's arguments, one after
-	// the other, and calls it.
+	// Ask calls a verb and decodes its results into pointers. If the verb has a callback, called must decode its arguments one by
+	// one and invoke it; otherwise called is nil.
 	Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error
 }
 
-// Ask asks for a verb with one result.
+// Ask calls a verb with one result.
 func Ask[T any](ctx context.Context, h Helper, verb string, args ...any) (result T, err error) {
 	err = h.Ask(ctx, verb, args, nil, &result)
 	return result, err
 }
 
-// Do asks for a verb without one.
+// Do calls a verb that only returns an error.
 func Do(ctx context.Context, h Helper, verb string, args ...any) error {
 	return h.Ask(ctx, verb, args, nil)
 }
 
-// Until returns the error of a verb that lasts until its context ends: none if the context has ended.
+// Until drops the error of a verb that ended because its context did.
 func Until(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -26,8 +26,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
-// Client is a machine for a program that is not root. What needs no privilege, or one that a group gives, is done in this process by
-// the machine that it embeds; the rest is asked of the helper.
+// Client is the host.Machine of a program that is not root. Verbs that need no privilege, or one that comes with a group, run in
+// this process on the embedded machine; for the rest it calls the helper.
 type Client struct {
 	here
 	haproxy.ServedProxy
@@ -37,40 +37,39 @@ type Client struct {
 	postgresql.ServedDatabase
 
 	socket string
-	does   string  // what its other end does, for people
-	probes *Client // to who looks at the network for it
+	serves string  // describes the server, for error messages
+	probes *Client // to gateway-probe
 
 	mu   sync.Mutex
 	idle []*connection // under mu
 }
 
-// here is the machine as this process may use it. What is served is done by Client's other methods, which hide those of the same names.
+// here puts the machine's methods one level deeper, so that those of Client and of the embedded clients hide them.
 type here struct{ host.Machine }
 
-// keepIdle is how many quiet connections are kept.
+// keepIdle is how many idle connections are kept open.
 const keepIdle = 8
 
-// New returns a machine whose helper listens at the socket.
+// New returns a machine that calls the helper on this socket.
 func New(local host.Machine, socket string) *Client {
-	beside := filepath.Join(filepath.Dir(socket), filepath.Base(host.ProbeSocket))
+	probeSocket := filepath.Join(filepath.Dir(socket), filepath.Base(host.ProbeSocket))
 	c := &Client{
-		here: here{local}, socket: socket, does: "gateway-helper, which does what needs root",
-		probes: &Client{socket: beside, does: "gateway-probe, which looks at the network"},
+		here: here{local}, socket: socket, serves: "gateway-helper, which does what needs root",
+		probes: &Client{socket: probeSocket, serves: "gateway-probe, which runs network diagnostics"},
 	}
-	a := asker{c}
-	c.ServedProxy, c.ServedLeases = haproxy.ServedProxy{Helper: a}, kea.ServedLeases{Helper: a}
-	c.ServedBans, c.ServedRouter = crowdsec.ServedBans{Helper: a}, keepalived.ServedRouter{Helper: a}
-	c.ServedDatabase = postgresql.ServedDatabase{Helper: a}
+	c.ServedProxy, c.ServedLeases = haproxy.ServedProxy{Helper: c}, kea.ServedLeases{Helper: c}
+	c.ServedBans, c.ServedRouter = crowdsec.ServedBans{Helper: c}, keepalived.ServedRouter{Helper: c}
+	c.ServedDatabase = postgresql.ServedDatabase{Helper: c}
 	return c
 }
 
-// connection is one to the helper, on which one verb runs at a time.
+// connection runs one verb at a time.
 type connection struct {
 	*socket
 	in *cbor.Decoder
 }
 
-// connect takes a quiet connection, or makes one.
+// connect reuses an idle connection, or opens one.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	for {
 		c.mu.Lock()
@@ -85,30 +84,30 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 		if quiet(conn.UnixConn) {
 			return conn, nil
 		}
-		_ = conn.Close() // the helper was started again
+		_ = conn.Close() // the helper has restarted
 	}
 	dialed, err := c.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s, does not run: %w", c.does, err)
+		return nil, fmt.Errorf("%s, is not running: %w", c.serves, err)
 	}
 	s := &socket{UnixConn: dialed.(*net.UnixConn)}
 	return &connection{socket: s, in: decoding.NewDecoder(bufio.NewReaderSize(s, readSize))}, nil
 }
 
-// startsWithin is how long a helper that has died may take to be there again.
+// startsWithin is how long we wait for a helper that has died to be restarted.
 const startsWithin = 3 * time.Second
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	for begun := time.Now(); ; talk.Pause(ctx, 5*time.Millisecond) {
+	for start := time.Now(); ; talk.Pause(ctx, 5*time.Millisecond) {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
 		absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
-		if !absent || ctx.Err() != nil || time.Since(begun) > startsWithin {
+		if !absent || ctx.Err() != nil || time.Since(start) > startsWithin {
 			return conn, err
 		}
 	}
 }
 
-// quiet tells whether a connection is alive and says nothing.
+// quiet reports whether a connection is open and has nothing to read.
 func quiet(conn *net.UnixConn) (is bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -131,7 +130,7 @@ func (c *Client) keep(conn *connection) {
 	c.idle = append(c.idle, conn)
 }
 
-// Close ends the quiet connections.
+// Close closes the idle connections.
 func (c *Client) Close() {
 	if c.probes != nil {
 		c.probes.Close()
@@ -144,12 +143,11 @@ func (c *Client) Close() {
 	c.idle = nil
 }
 
-// exchange asks for a verb, decodes its results into pointers, and returns how it failed. called reads the arguments of a callback
-// and calls it; it is nil for verbs without one.
-func (c *Client) exchange(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results ...any) error {
+// Ask implements daemon.Helper.
+func (c *Client) Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error {
 	failed, err := c.try(ctx, verb, args, called, results)
 	if err != nil && repeatable[verb] && ctx.Err() == nil {
-		failed, err = c.try(ctx, verb, args, called, results) // the helper has died in the middle of it
+		failed, err = c.try(ctx, verb, args, called, results) // the helper died during the verb
 	}
 	switch {
 	case err == nil:
@@ -157,12 +155,12 @@ func (c *Client) exchange(ctx context.Context, verb string, args []any, called f
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	program, _, _ := strings.Cut(c.does, ",")
+	program, _, _ := strings.Cut(c.serves, ",")
 	return fmt.Errorf("asking %s to %s: %w", program, verb, err)
 }
 
-// try is one attempt: failed is how the verb failed, and err how asking for it did.
-func (c *Client) try(ctx context.Context, verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
+// try is one attempt. failed is the verb's own error, and err that of the call.
+func (c *Client) try(ctx context.Context, verb string, args []any, called func(func(any) error) error, results []any) (failed, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -180,8 +178,8 @@ func (c *Client) try(ctx context.Context, verb string, args []any, called func(i
 	return failed, err
 }
 
-// exchange is the conversation: failed is how the verb failed, and err how the conversation did.
-func (c *connection) exchange(verb string, args []any, called func(in *cbor.Decoder) error, results []any) (failed, err error) {
+// exchange runs the protocol. failed is the verb's own error, and err that of the protocol.
+func (c *connection) exchange(verb string, args []any, called func(decode func(any) error) error, results []any) (failed, err error) {
 	if err := c.send(call{Verb: verb}, args); err != nil {
 		return nil, err
 	}
@@ -192,9 +190,9 @@ func (c *connection) exchange(verb string, args []any, called func(in *cbor.Deco
 		}
 		if f.Call {
 			if called == nil {
-				return nil, errors.New("it calls back where nothing is to be called")
+				return nil, errors.New("unexpected callback")
 			}
-			if err := called(c.in); err != nil {
+			if err := called(c.in.Decode); err != nil {
 				return nil, err
 			}
 			continue
@@ -210,26 +208,4 @@ func (c *connection) exchange(verb string, args []any, called func(in *cbor.Deco
 		}
 		return f.Failure.unpack(), nil
 	}
-}
-
-// asker is the helper as the daemons' folders know it.
-type asker struct{ c *Client }
-
-func (a asker) Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error {
-	var read func(in *cbor.Decoder) error
-	if called != nil {
-		read = func(in *cbor.Decoder) error { return called(in.Decode) }
-	}
-	return a.c.exchange(ctx, verb, args, read, results...)
-}
-
-// ask asks for a verb with one result.
-func ask[T any](ctx context.Context, c *Client, verb string, args ...any) (result T, err error) {
-	err = c.exchange(ctx, verb, args, nil, &result)
-	return result, err
-}
-
-// do asks for a verb without one.
-func (c *Client) do(ctx context.Context, verb string, args ...any) error {
-	return c.exchange(ctx, verb, args, nil)
 }

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/kea"
@@ -33,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// started is a helper that serves, and a client of it.
+// started runs a helper that executes verbs with do, and returns a client of it.
 func started(t *testing.T, do doer) (c *Client, socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -55,7 +56,7 @@ func started(t *testing.T, do doer) (c *Client, socket string) {
 	return c, socket
 }
 
-// sample makes a value of a type: zeros, nothing and much come up often, for they are what gets lost on the way.
+// sample returns a random value of a type. Zero values, empty and large ones are frequent, because encodings lose those.
 func sample(r *rand.Rand, t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch t {
@@ -123,7 +124,7 @@ var compare = cmp.Options{
 	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.IgnoreFields(host.File{}, "Redact", "Parts"), cmpopts.EquateEmpty(),
 }
 
-// Every verb that is served arrives with what it was given, and its results come back, whatever they are.
+// Arguments and results of every served verb cross the socket unchanged.
 func TestEveryVerbArrives(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex
@@ -137,7 +138,7 @@ func TestEveryVerbArrives(t *testing.T) {
 	})
 	for i := range machineType.NumMethod() {
 		method := machineType.Method(i)
-		if !served[method.Name] || method.Name == "Listen" || method.Name == "Deafen" { // see TestDescriptors
+		if !served[method.Name] || method.Name == "Listen" || method.Name == "DrainListener" { // see TestDescriptors
 			continue
 		}
 		for range 200 {
@@ -183,7 +184,7 @@ func TestEveryVerbArrives(t *testing.T) {
 	}
 }
 
-// An error is, at the caller's, what it was.
+// An error keeps its text, and stays what errors.Is and errors.As found in it.
 func TestErrorsStayWhatTheyAre(t *testing.T) {
 	var fails error
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.ValueOf(&fails).Elem()} })
@@ -222,12 +223,12 @@ func TestErrorsStayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// What is not served is not to be had, and ends the conversation.
+// Verbs that are not served fail and end the connection.
 func TestOtherVerbsAreRefused(t *testing.T) {
 	did := false
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { did = true; return nil })
 	for _, verb := range []string{"Links", "Facts", "Serve", "", "close"} {
-		if err := c.do(t.Context(), verb); err == nil {
+		if err := daemon.Do(t.Context(), c, verb); err == nil {
 			t.Errorf("%q was done", verb)
 		}
 	}
@@ -236,8 +237,8 @@ func TestOtherVerbsAreRefused(t *testing.T) {
 	}
 }
 
-// Only root and the gateway's user are served; the kernel says who asks.
-func TestStrangersAreTurnedAway(t *testing.T) {
+// Only root and the gateway's user are served. The kernel tells who calls.
+func TestOtherUsersAreRejected(t *testing.T) {
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
 	if err := c.Stop(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	c.Close()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with what it has become
+		runtime.LockOSThread() // never unlocked, so the thread ends with its changed user
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
 			done <- nil
@@ -260,11 +261,11 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 		done <- err
 	}()
 	if err := <-done; err == nil {
-		t.Error("a stranger was served")
+		t.Error("another user was served")
 	}
 }
 
-// A caller who hangs up ends the verb.
+// A verb's context ends when the caller hangs up.
 func TestHangingUpEndsTheVerb(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
 	c, _ := started(t, func(_ string, args []reflect.Value) []reflect.Value {
@@ -285,7 +286,7 @@ func TestHangingUpEndsTheVerb(t *testing.T) {
 	<-ended
 }
 
-// Packets come one batch after the other, until who wants them has enough.
+// Batches arrive in order until the caller has enough.
 func TestStreams(t *testing.T) {
 	const batches = 1000
 	c, _ := started(t, func(_ string, args []reflect.Value) []reflect.Value {
@@ -314,7 +315,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A helper that dies in the middle of a verb that may be done twice is asked again when it is back; another verb fails.
+// If the helper dies during a verb, a repeatable verb is sent again to its successor; any other fails.
 func TestHelperThatDies(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	c := New(hosttest.New(), socket)
@@ -353,7 +354,7 @@ func TestHelperThatDies(t *testing.T) {
 	}
 }
 
-// A port that the helper opens is the caller's.
+// The caller owns the file that it gets, and the helper keeps no copy.
 func TestDescriptors(t *testing.T) {
 	c, _ := started(t, func(_ string, args []reflect.Value) []reflect.Value {
 		file, err := hosttest.New().Listen(args[0].Interface().(context.Context), args[1].String(), args[2].String())
@@ -375,7 +376,7 @@ func TestDescriptors(t *testing.T) {
 		}
 		conn.Close()
 		l.Close()
-		waittest.Until(t, "the helper closes its own, as it has sent it", func() bool {
+		waittest.Until(t, "the helper closes its own copy", func() bool {
 			conn, err := net.Dial("tcp", l.Addr().String())
 			if err == nil {
 				conn.Close()
@@ -388,8 +389,9 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// A listener whose copy the helper has had does not wait in the kernel for its next client: so it can be closed.
-func TestDescriptorStaysAsItWas(t *testing.T) {
+// A listener stays in non-blocking mode when a copy goes to the helper. Otherwise it would block in the kernel until its next
+// client, and could not be closed.
+func TestSentListenerStaysNonBlocking(t *testing.T) {
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -401,7 +403,7 @@ func TestDescriptorStaysAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lent.Close()
-	if err := c.Deafen(t.Context(), lent); err != nil {
+	if err := c.DrainListener(t.Context(), lent); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := l.(*net.TCPListener).SyscallConn()
@@ -415,7 +417,7 @@ func TestDescriptorStaysAsItWas(t *testing.T) {
 	}
 }
 
-// A helper that was started again is found again, and one that does not run is named.
+// The client reconnects to a helper that has restarted, and fails if none runs.
 func TestHelperThatComesBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	c := New(hosttest.New(), socket)
@@ -423,7 +425,7 @@ func TestHelperThatComesBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := c.Start(ctx, chrony.Unit); err == nil {
-		t.Error("without a helper it was done")
+		t.Error("the verb succeeded without a helper")
 	}
 	for range 3 {
 		l, err := Listen(socket, 0)
@@ -471,7 +473,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// probing serves probes beside a helper's socket.
+// probing runs a server of probes, and returns a client of it.
 func probing(t *testing.T, m *hosttest.Machine) *Client {
 	t.Helper()
 	folder := t.TempDir()
@@ -493,7 +495,7 @@ func probing(t *testing.T, m *hosttest.Machine) *Client {
 	return c
 }
 
-// Programs that look at the network are asked for at a socket of their own, where nothing else is to be had.
+// Probes have their own socket, which serves nothing else.
 func TestProbes(t *testing.T) {
 	m := hosttest.New()
 	gone := make(chan struct{})
@@ -508,25 +510,25 @@ func TestProbes(t *testing.T) {
 		return host.ProbeEnd{ExitStatus: 2, Duration: time.Second, Truncated: true}, nil
 	})
 	c := probing(t, m)
-	said := ""
-	end, err := c.Probe(t.Context(), host.Probe{Tool: host.ProbePing, Target: "a.example"}, func(b []byte) { said += string(b) + "." })
-	if err != nil || said != "one.two." || end != (host.ProbeEnd{ExitStatus: 2, Duration: time.Second, Truncated: true}) {
-		t.Errorf("%q, %+v, %v", said, end, err)
+	output := ""
+	end, err := c.Probe(t.Context(), host.Probe{Tool: host.ProbePing, Target: "a.example"}, func(b []byte) { output += string(b) + "." })
+	if err != nil || output != "one.two." || end != (host.ProbeEnd{ExitStatus: 2, Duration: time.Second, Truncated: true}) {
+		t.Errorf("%q, %+v, %v", output, end, err)
 	}
 	if _, err := c.Probe(t.Context(), host.Probe{Tool: host.ProbePing, Target: "-f"}, nil); err == nil {
-		t.Error("an option is taken for a target")
+		t.Error("an option was accepted as a target")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := c.Probe(ctx, host.Probe{Tool: host.ProbePing, Target: "forever.example"}, func([]byte) { cancel() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
-	<-gone // a caller who hangs up ends the program
-	if err := c.probes.do(t.Context(), "Sweep"); err == nil {
+	<-gone // hanging up ends the program
+	if err := daemon.Do(t.Context(), c.probes, "Sweep"); err == nil {
 		t.Error("a verb of the helper is served")
 	}
 }
 
-// A verb is done by the helper, by the probes or by who wants it: by exactly one of them, and none is forgotten.
+// Every verb is executed by exactly one of helper, probe server and caller.
 func TestEveryVerbHasItsPlace(t *testing.T) {
 	all := map[string]bool{}
 	for i := range machineType.NumMethod() {
@@ -545,7 +547,7 @@ func TestEveryVerbHasItsPlace(t *testing.T) {
 	for _, list := range []map[string]bool{served, probes, local, repeatable} {
 		for name := range list {
 			if !all[name] {
-				t.Errorf("there is no verb %s", name)
+				t.Errorf("%s is not a verb", name)
 			}
 		}
 	}
@@ -556,7 +558,7 @@ func TestEveryVerbHasItsPlace(t *testing.T) {
 	}
 }
 
-// A verb that panics has failed. The helper goes on, on the same connection, too.
+// A verb that panics has failed, but the connection still works.
 func TestAPanicIsAnError(t *testing.T) {
 	c, _ := started(t, func(verb string, args []reflect.Value) []reflect.Value {
 		if verb == "Read" {
@@ -566,7 +568,7 @@ func TestAPanicIsAnError(t *testing.T) {
 		return []reflect.Value{reflect.Zero(errorType)}
 	})
 	for range 2 {
-		if _, err := c.Read(haproxy.Config); err == nil || !strings.Contains(err.Error(), "Read has failed") {
+		if _, err := c.Read(haproxy.Config); err == nil || !strings.Contains(err.Error(), "Read failed") {
 			t.Fatal(err)
 		}
 		if err := c.Sweep(); err != nil {
@@ -575,21 +577,21 @@ func TestAPanicIsAnError(t *testing.T) {
 	}
 }
 
-// What is larger than any place is not read, and others are served all the same.
+// Messages that are larger than any file are refused, and the next verb works.
 func TestMessagesAreBounded(t *testing.T) {
 	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
 	if err := c.Install(haproxy.Hosts, make([]byte, 64<<20)); err != nil {
 		t.Error(err)
 	}
 	if err := c.Install(haproxy.Hosts, make([]byte, messageLimit)); err == nil {
-		t.Error("a message without end was taken")
+		t.Error("an oversized message was accepted")
 	}
 	if err := c.Sweep(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Large messages take turns, and do not keep small ones waiting.
+// Large messages take turns, and small ones do not wait for them.
 func TestLargeMessagesTakeTurns(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	c, _ := started(t, func(verb string, _ []reflect.Value) []reflect.Value {
@@ -615,7 +617,7 @@ func TestLargeMessagesTakeTurns(t *testing.T) {
 	}
 	select {
 	case <-inside:
-		t.Error("one more than may")
+		t.Error("too many large messages at once")
 	default:
 	}
 	leave <- struct{}{}
@@ -626,7 +628,7 @@ func TestLargeMessagesTakeTurns(t *testing.T) {
 	asked.Wait()
 }
 
-// Callers beyond the limit wait until another one hangs up: they are served all the same, but never more than the limit at once.
+// Callers beyond the limit wait until another one hangs up. All are served in the end, but never more than the limit at once.
 func TestConnectionsAreBounded(t *testing.T) {
 	const late = 64
 	var mu sync.Mutex
@@ -658,7 +660,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range connectionLimit + late {
 		<-dialed
 	}
-	waittest.Until(t, "as many as may are served", func() bool {
+	waittest.Until(t, "the limit is reached", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return inside >= connectionLimit

@@ -23,27 +23,26 @@ import (
 )
 
 const (
-	// messageLimit is how much one verb may send: a file as large as the guard admits, and a little.
+	// messageLimit is the largest call of a verb: a file as large as the guard accepts, and some overhead.
 	messageLimit = 65 << 20
-	// smallMessage is how much any number of verbs may send; largeMessages is how many may send more at once.
+	// Calls up to smallMessage are not limited in number; largeMessages is how many larger ones may run at once.
 	smallMessage  = 1 << 20
 	largeMessages = 4
 	// connectionLimit is how many callers are served at once. Others wait until one hangs up.
 	connectionLimit = 512
 )
 
-// Serve answers Client on the listener until the context ends, and then waits for the verbs under way. It serves root and the user
-// with the id.
+// Serve serves Client's verbs until the context ends, and then waits for those that run. It serves root and the user uid.
 func Serve(ctx context.Context, l *net.UnixListener, m host.Machine, uid int, log *slog.Logger) error {
 	return serve(ctx, l, uid, log, served, methods(m))
 }
 
-// ServeProbes answers Client in the same way, but does nothing but look at the network.
+// ServeProbes does the same, but serves only probes.
 func ServeProbes(ctx context.Context, l *net.UnixListener, p host.Probes, uid int, log *slog.Logger) error {
 	return serve(ctx, l, uid, log, probes, methods(p))
 }
 
-// methods does verbs by the methods of the same names.
+// methods executes verbs by calling the methods of the same name.
 func methods(of any) doer {
 	v := reflect.ValueOf(of)
 	return func(verb string, args []reflect.Value) []reflect.Value { return v.MethodByName(verb).Call(args) }
@@ -51,18 +50,18 @@ func methods(of any) doer {
 
 type doer func(verb string, args []reflect.Value) []reflect.Value
 
-// serve serves some verbs, which are done by a function.
+// serve serves these verbs, which do executes.
 func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, verbs map[string]bool, do doer) error {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	defer l.Close() // or it may still be about to remove its path, which the next one has by then
-	places, large := make(chan struct{}, connectionLimit), make(chan struct{}, largeMessages)
+	defer l.Close() // otherwise the close above may remove the path when a successor already listens there
+	slots, large := make(chan struct{}, connectionLimit), make(chan struct{}, largeMessages)
 	for {
 		select {
-		case places <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
@@ -74,34 +73,33 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 			return fmt.Errorf("accepting on the helper's socket: %w", err)
 		}
 		if err := permitted(conn, uid); err != nil {
-			log.Warn("a caller was turned away", "err", err)
+			log.Warn("rejected a caller", "err", err)
 			_ = conn.Close()
-			<-places
+			<-slots
 			continue
 		}
 		serving.Go(func() {
-			defer func() { _ = conn.Close(); <-places }()
+			defer func() { _ = conn.Close(); <-slots }()
 			if err := converse(ctx, conn, large, verbs, rescued(do, log)); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-				log.Warn("serving a caller", "err", err)
+				log.Warn("serving a caller failed", "err", err)
 			}
 		})
 	}
 }
 
-// permitted asks the kernel who is at the other end.
+// permitted asks the kernel who the caller is.
 func permitted(conn *net.UnixConn, uid int) error {
 	peer, err := talk.Peer(conn)
 	if err != nil {
 		return err
 	}
 	if peer.Uid != 0 && int(peer.Uid) != uid {
-		return fmt.Errorf("user %d, process %d, may not ask for anything", peer.Uid, peer.Pid)
+		return fmt.Errorf("user %d (process %d) may not call the helper", peer.Uid, peer.Pid)
 	}
 	return nil
 }
 
-// converse does one verb after the other. Between two of them the connection is quiet; while one runs, the caller says nothing, so
-// that what can be read then is that it has gone.
+// converse runs one verb after another. While a verb runs the caller sends nothing, so anything readable then is its hang-up.
 func converse(ctx context.Context, conn *net.UnixConn, large chan struct{}, verbs map[string]bool, do doer) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	s := &socket{UnixConn: conn}
@@ -128,13 +126,13 @@ func converse(ctx context.Context, conn *net.UnixConn, large chan struct{}, verb
 	}
 }
 
-// bounded reads messages. One that is large waits for its turn before more of it is read.
+// bounded limits the size of calls. A large one waits for its turn before it is read further.
 type bounded struct {
 	from  io.Reader
-	ended <-chan struct{} // the helper does
+	ended <-chan struct{} // closed when the helper stops
 	large chan struct{}
-	read  int64 // of this message
-	turn  bool  // is one of large
+	read  int64 // bytes of this message
+	turn  bool  // whether it holds a turn in large
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -154,7 +152,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end is the end of a message, with what was done about it.
+// end resets the limit after a verb, and gives back the turn.
 func (b *bounded) end() {
 	if b.turn {
 		<-b.large
@@ -162,7 +160,7 @@ func (b *bounded) end() {
 	b.read, b.turn = 0, false
 }
 
-// rescued is a doer whose panics are errors of the verb: the others go on.
+// rescued turns a panic into an error of the verb.
 func rescued(do doer, log *slog.Logger) doer {
 	return func(verb string, args []reflect.Value) (results []reflect.Value) {
 		defer func() {
@@ -170,13 +168,13 @@ func rescued(do doer, log *slog.Logger) doer {
 			if reason == nil {
 				return
 			}
-			log.Error("a verb has failed", "verb", verb, "reason", reason, "stack", string(debug.Stack()))
+			log.Error("a verb panicked", "verb", verb, "reason", reason, "stack", string(debug.Stack()))
 			method, _ := machineType.MethodByName(verb)
 			results = make([]reflect.Value, method.Type.NumOut())
 			for i := range results {
 				results[i] = reflect.New(method.Type.Out(i)).Elem()
 				if method.Type.Out(i) == errorType {
-					results[i].Set(reflect.ValueOf(fmt.Errorf("%s has failed within the helper, see its log", verb)))
+					results[i].Set(reflect.ValueOf(fmt.Errorf("%s failed inside the helper: see its log", verb)))
 				}
 			}
 		}()
@@ -184,16 +182,16 @@ func rescued(do doer, log *slog.Logger) doer {
 	}
 }
 
-// verb finds a verb that is served.
+// verb looks up a verb that is served.
 func verb(name string, verbs map[string]bool) (reflect.Method, error) {
 	method, ok := machineType.MethodByName(name)
 	if !ok || !verbs[name] {
-		return method, fmt.Errorf("there is no verb %q", name)
+		return method, fmt.Errorf("unknown verb %q", name)
 	}
 	return method, nil
 }
 
-// run reads the arguments of a verb, does it, and sends what comes of it.
+// run decodes a verb's arguments, executes it, and sends the results.
 func run(ctx context.Context, s *socket, in *cbor.Decoder, method reflect.Method, do doer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -249,7 +247,7 @@ func interfaces(values []reflect.Value) []any {
 	return list
 }
 
-// watch calls left when the caller hangs up. What it returns ends the watch, and tells whether the caller is gone.
+// watch calls left if the caller hangs up. The function that it returns ends the watch, and reports whether the caller has hung up.
 func watch(conn *net.UnixConn, left func()) (gone func() bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -277,8 +275,8 @@ func watch(conn *net.UnixConn, left func()) (gone func() bool) {
 	}
 }
 
-// Listen makes the helper's socket, which the group may use, or takes the one that systemd has made: a question that came while
-// there was no helper waits in it.
+// Listen creates the helper's socket, which the group may use, or takes over the one that systemd passes. Calls that arrive while
+// no helper runs wait in systemd's socket.
 func Listen(path string, gid int) (*net.UnixListener, error) {
 	made, err := activation.Listeners()
 	if err != nil {

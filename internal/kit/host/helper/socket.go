@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSize is how much is read at once.
+// readSize is the read buffer, in bytes.
 const readSize = 64 << 10
 
-// socket is one end of a connection. Files go over it as their descriptors, beside what is said.
+// socket is one end of a connection. Files cross it as descriptors beside the data.
 type socket struct {
 	*net.UnixConn
-	file *os.File // that came last, until it is taken
+	file *os.File // received last and not yet taken
 }
 
-// Read reads what the other end says, and keeps a descriptor that comes with it.
+// Read keeps a descriptor that comes with the data.
 func (s *socket) Read(p []byte) (int, error) {
 	var rights [32]byte
 	n, m, _, _, err := s.ReadMsgUnix(p, rights[:])
@@ -43,20 +43,20 @@ func (s *socket) Read(p []byte) (int, error) {
 			if s.file != nil {
 				s.file.Close()
 			}
-			s.file = os.NewFile(uintptr(fd), "from the other end")
+			s.file = os.NewFile(uintptr(fd), "received")
 		}
 	}
 	return n, nil
 }
 
-// take takes the file that came last; nil if none did.
+// take returns the file received last; nil if there is none.
 func (s *socket) take() *os.File {
 	file := s.file
 	s.file = nil
 	return file
 }
 
-// send sends a head and the values that follow it, in one message.
+// send encodes a head and the values that follow it into one message.
 func (s *socket) send(head any, values []any) error {
 	var message bytes.Buffer
 	var rights []byte
@@ -86,8 +86,8 @@ func (s *socket) send(head any, values []any) error {
 	return err
 }
 
-// rightsTo passes a file on. Fd would not do: it makes every copy of the file wait in the kernel. A listener whose copy was sent could not be closed
-// before its next client comes, and one that is deaf has none.
+// rightsTo encodes a file's descriptor. File.Fd would switch the file, and all its copies, to blocking mode: a drained listener
+// could then not be closed, because it would block in accept for a client that never comes.
 func rightsTo(file *os.File) (rights []byte, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon"
@@ -15,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// with are the verbs that need one of some privileges.
+// with returns the verbs that have one of these privileges.
 func with(some ...daemon.Privilege) map[string]bool {
 	verbs := map[string]bool{}
 	for name, privilege := range host.Verbs {
@@ -27,52 +25,52 @@ func with(some ...daemon.Privilege) map[string]bool {
 }
 
 var (
-	// served are the verbs that the helper does.
+	// served verbs are executed by the helper.
 	served = with(daemon.Served, daemon.Repeatable)
-	// repeatable are those of them that may be done twice.
+	// repeatable verbs are those of them that may run twice.
 	repeatable = with(daemon.Repeatable)
-	// local are the verbs that the program that wants them does itself.
+	// local verbs are executed by the calling program.
 	local = with(daemon.Local)
-	// probes is what is served apart from the helper, by a process that is not root.
+	// probes are executed by a separate process without root.
 	probes = with(daemon.Probed)
 )
 
 func (c *Client) Read(p host.Place) ([]byte, error) {
-	return ask[[]byte](context.Background(), c, "Read", p)
+	return daemon.Ask[[]byte](context.Background(), c, "Read", p)
 }
 
 func (c *Client) Differing(want []host.Digest) ([]host.Place, error) {
-	return ask[[]host.Place](context.Background(), c, "Differing", want)
+	return daemon.Ask[[]host.Place](context.Background(), c, "Differing", want)
 }
 
 func (c *Client) Install(p host.Place, content []byte) error {
-	return c.do(context.Background(), "Install", p, content)
+	return daemon.Do(context.Background(), c, "Install", p, content)
 }
 
 func (c *Client) Amend(p host.Place, change parts.Change) error {
-	return c.do(context.Background(), "Amend", p, change)
+	return daemon.Do(context.Background(), c, "Amend", p, change)
 }
 
-func (c *Client) Remove(p host.Place) error { return c.do(context.Background(), "Remove", p) }
+func (c *Client) Remove(p host.Place) error { return daemon.Do(context.Background(), c, "Remove", p) }
 
-func (c *Client) Sweep() error { return c.do(context.Background(), "Sweep") }
+func (c *Client) Sweep() error { return daemon.Do(context.Background(), c, "Sweep") }
 
 func (c *Client) ReadLog(l host.Log, most int64) ([]byte, error) {
-	return ask[[]byte](context.Background(), c, "ReadLog", l, most)
+	return daemon.Ask[[]byte](context.Background(), c, "ReadLog", l, most)
 }
 
 func (c *Client) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
-	return ask[host.LogPiece](context.Background(), c, "ReadLogBefore", l, at, most)
+	return daemon.Ask[host.LogPiece](context.Background(), c, "ReadLogBefore", l, at, most)
 }
 
 func (c *Client) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
-	return daemon.Until(ctx, c.exchange(ctx, "SearchJournal", []any{q}, func(in *cbor.Decoder) error {
+	return daemon.Until(ctx, c.Ask(ctx, "SearchJournal", []any{q}, func(decode func(any) error) error {
 		var batch []host.JournalEntry
 		var at host.JournalPlace
-		if err := in.Decode(&batch); err != nil {
+		if err := decode(&batch); err != nil {
 			return err
 		}
-		if err := in.Decode(&at); err != nil {
+		if err := decode(&at); err != nil {
 			return err
 		}
 		sink(batch, at)
@@ -81,9 +79,9 @@ func (c *Client) SearchJournal(ctx context.Context, q host.JournalQuery, sink fu
 }
 
 func (c *Client) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
-	return daemon.Until(ctx, c.exchange(ctx, "FollowJournal", []any{q}, func(in *cbor.Decoder) error {
+	return daemon.Until(ctx, c.Ask(ctx, "FollowJournal", []any{q}, func(decode func(any) error) error {
 		var batch []host.JournalEntry
-		if err := in.Decode(&batch); err != nil {
+		if err := decode(&batch); err != nil {
 			return err
 		}
 		sink(batch)
@@ -91,120 +89,130 @@ func (c *Client) FollowJournal(ctx context.Context, q host.JournalQuery, sink fu
 	}))
 }
 
-func (c *Client) TrimLog(l host.Log) error { return c.do(context.Background(), "TrimLog", l) }
+func (c *Client) TrimLog(l host.Log) error { return daemon.Do(context.Background(), c, "TrimLog", l) }
 
 func (c *Client) Run(ctx context.Context, cmd host.Command, in host.Input) (host.Output, error) {
-	return ask[host.Output](ctx, c, "Run", cmd, in)
+	return daemon.Ask[host.Output](ctx, c, "Run", cmd, in)
 }
 
-func (c *Client) Start(ctx context.Context, u host.Unit) error   { return c.do(ctx, "Start", u) }
-func (c *Client) Stop(ctx context.Context, u host.Unit) error    { return c.do(ctx, "Stop", u) }
-func (c *Client) Restart(ctx context.Context, u host.Unit) error { return c.do(ctx, "Restart", u) }
-func (c *Client) Reload(ctx context.Context, u host.Unit) error  { return c.do(ctx, "Reload", u) }
+func (c *Client) Start(ctx context.Context, u host.Unit) error { return daemon.Do(ctx, c, "Start", u) }
+
+func (c *Client) Stop(ctx context.Context, u host.Unit) error { return daemon.Do(ctx, c, "Stop", u) }
+
+func (c *Client) Restart(ctx context.Context, u host.Unit) error {
+	return daemon.Do(ctx, c, "Restart", u)
+}
+
+func (c *Client) Reload(ctx context.Context, u host.Unit) error {
+	return daemon.Do(ctx, c, "Reload", u)
+}
+
 func (c *Client) Enable(ctx context.Context, u host.Unit, on bool) error {
-	return c.do(ctx, "Enable", u, on)
+	return daemon.Do(ctx, c, "Enable", u, on)
 }
 
 func (c *Client) LinkKinds(ctx context.Context) ([]string, error) {
-	return ask[[]string](ctx, c, "LinkKinds")
+	return daemon.Ask[[]string](ctx, c, "LinkKinds")
 }
 
 func (c *Client) CreateLink(ctx context.Context, l host.NewLink) error {
-	return c.do(ctx, "CreateLink", l)
+	return daemon.Do(ctx, c, "CreateLink", l)
 }
 
 func (c *Client) ChangeLink(ctx context.Context, name string, change host.LinkChange) error {
-	return c.do(ctx, "ChangeLink", name, change)
+	return daemon.Do(ctx, c, "ChangeLink", name, change)
 }
 
 func (c *Client) RemoveLink(ctx context.Context, name string) error {
-	return c.do(ctx, "RemoveLink", name)
+	return daemon.Do(ctx, c, "RemoveLink", name)
 }
 
 func (c *Client) SetAddress(ctx context.Context, link string, a host.NewAddr) error {
-	return c.do(ctx, "SetAddress", link, a)
+	return daemon.Do(ctx, c, "SetAddress", link, a)
 }
 
 func (c *Client) RemoveAddress(ctx context.Context, link string, a netip.Prefix) error {
-	return c.do(ctx, "RemoveAddress", link, a)
+	return daemon.Do(ctx, c, "RemoveAddress", link, a)
 }
 
 func (c *Client) AddRoute(ctx context.Context, r host.NewRoute) error {
-	return c.do(ctx, "AddRoute", r)
+	return daemon.Do(ctx, c, "AddRoute", r)
 }
 
 func (c *Client) ReplaceRoute(ctx context.Context, r host.NewRoute) error {
-	return c.do(ctx, "ReplaceRoute", r)
+	return daemon.Do(ctx, c, "ReplaceRoute", r)
 }
 
 func (c *Client) RemoveRoute(ctx context.Context, r host.NewRoute) error {
-	return c.do(ctx, "RemoveRoute", r)
+	return daemon.Do(ctx, c, "RemoveRoute", r)
 }
 
-func (c *Client) AddRule(ctx context.Context, r host.Rule) error { return c.do(ctx, "AddRule", r) }
+func (c *Client) AddRule(ctx context.Context, r host.Rule) error {
+	return daemon.Do(ctx, c, "AddRule", r)
+}
 
 func (c *Client) RemoveRule(ctx context.Context, r host.Rule) error {
-	return c.do(ctx, "RemoveRule", r)
+	return daemon.Do(ctx, c, "RemoveRule", r)
 }
 
-func (c *Client) Forward(ctx context.Context, on bool) error { return c.do(ctx, "Forward", on) }
+func (c *Client) Forward(ctx context.Context, on bool) error { return daemon.Do(ctx, c, "Forward", on) }
 
 func (c *Client) AcceptRouters(ctx context.Context, link string) error {
-	return c.do(ctx, "AcceptRouters", link)
+	return daemon.Do(ctx, c, "AcceptRouters", link)
 }
 
 func (c *Client) PortUsers(port int) ([]host.PortUser, error) {
-	return ask[[]host.PortUser](context.Background(), c, "PortUsers", port)
+	return daemon.Ask[[]host.PortUser](context.Background(), c, "PortUsers", port)
 }
 
 func (c *Client) Listen(ctx context.Context, network, address string) (*os.File, error) {
-	return ask[*os.File](ctx, c, "Listen", network, address)
+	return daemon.Ask[*os.File](ctx, c, "Listen", network, address)
 }
 
-func (c *Client) Deafen(ctx context.Context, listener *os.File) error {
-	return c.do(ctx, "Deafen", listener)
+func (c *Client) DrainListener(ctx context.Context, listener *os.File) error {
+	return daemon.Do(ctx, c, "DrainListener", listener)
 }
 
 func (c *Client) FilterState(ctx context.Context) (host.FilterState, error) {
-	return ask[host.FilterState](ctx, c, "FilterState")
+	return daemon.Ask[host.FilterState](ctx, c, "FilterState")
 }
 
 func (c *Client) FilterDigest(ctx context.Context) (string, error) {
-	return ask[string](ctx, c, "FilterDigest")
+	return daemon.Ask[string](ctx, c, "FilterDigest")
 }
 
 func (c *Client) FilterDigestOf(ctx context.Context, f host.File) (string, error) {
-	return ask[string](ctx, c, "FilterDigestOf", f)
+	return daemon.Ask[string](ctx, c, "FilterDigestOf", f)
 }
 
 func (c *Client) FilterChanges(ctx context.Context, changed func()) error {
-	return daemon.Until(ctx, c.exchange(ctx, "FilterChanges", nil, func(*cbor.Decoder) error {
+	return daemon.Until(ctx, c.Ask(ctx, "FilterChanges", nil, func(func(any) error) error {
 		changed()
 		return nil
 	}))
 }
 
 func (c *Client) FilterCounters(ctx context.Context) (host.FilterCounters, error) {
-	return ask[host.FilterCounters](ctx, c, "FilterCounters")
+	return daemon.Ask[host.FilterCounters](ctx, c, "FilterCounters")
 }
 
 func (c *Client) FilterLoad(ctx context.Context, f host.File) (uint32, error) {
-	return ask[uint32](ctx, c, "FilterLoad", f)
+	return daemon.Ask[uint32](ctx, c, "FilterLoad", f)
 }
 
 func (c *Client) FilterChange(ctx context.Context, change nft.Change) ([]host.FilterCounter, error) {
-	return ask[[]host.FilterCounter](ctx, c, "FilterChange", change)
+	return daemon.Ask[[]host.FilterCounter](ctx, c, "FilterChange", change)
 }
 
 func (c *Client) PacketLog(ctx context.Context, sink func(batch []host.LoggedPacket, lost uint64)) error {
 	var batch []host.LoggedPacket
 	var lost uint64
-	return daemon.Until(ctx, c.exchange(ctx, "PacketLog", nil, func(in *cbor.Decoder) error {
+	return daemon.Until(ctx, c.Ask(ctx, "PacketLog", nil, func(decode func(any) error) error {
 		batch = batch[:0]
-		if err := in.Decode(&batch); err != nil {
+		if err := decode(&batch); err != nil {
 			return err
 		}
-		if err := in.Decode(&lost); err != nil {
+		if err := decode(&lost); err != nil {
 			return err
 		}
 		sink(batch, lost)
@@ -213,44 +221,46 @@ func (c *Client) PacketLog(ctx context.Context, sink func(batch []host.LoggedPac
 }
 
 func (c *Client) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error) {
-	return ask[[]host.TunnelDevice](ctx, c, "TunnelDevices")
+	return daemon.Ask[[]host.TunnelDevice](ctx, c, "TunnelDevices")
 }
 
 func (c *Client) CreateTunnel(ctx context.Context, name, alias string) error {
-	return c.do(ctx, "CreateTunnel", name, alias)
+	return daemon.Do(ctx, c, "CreateTunnel", name, alias)
 }
 
 func (c *Client) ChangeTunnel(ctx context.Context, name string, change host.TunnelChange) error {
-	return c.do(ctx, "ChangeTunnel", name, change)
+	return daemon.Do(ctx, c, "ChangeTunnel", name, change)
 }
 
 func (c *Client) RemoveTunnel(ctx context.Context, name string) error {
-	return c.do(ctx, "RemoveTunnel", name)
+	return daemon.Do(ctx, c, "RemoveTunnel", name)
 }
 
 func (c *Client) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
-	return ask[[]host.TunnelFile](ctx, c, "TunnelFiles")
+	return daemon.Ask[[]host.TunnelFile](ctx, c, "TunnelFiles")
 }
 
-func (c *Client) RefreshPackages(ctx context.Context) error { return c.do(ctx, "RefreshPackages") }
+func (c *Client) RefreshPackages(ctx context.Context) error {
+	return daemon.Do(ctx, c, "RefreshPackages")
+}
 
 func (c *Client) Connections(ctx context.Context, q host.ConnectionQuery) (host.ConnectionPage, error) {
-	return ask[host.ConnectionPage](ctx, c, "Connections", q)
+	return daemon.Ask[host.ConnectionPage](ctx, c, "Connections", q)
 }
 
 func (c *Client) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
-	return ask[host.Traffic](ctx, c, "Traffic", of)
+	return daemon.Ask[host.Traffic](ctx, c, "Traffic", of)
 }
 
 func (c *Client) EndConnection(ctx context.Context, k host.ConnectionKey) error {
-	return c.do(ctx, "EndConnection", k)
+	return daemon.Do(ctx, c, "EndConnection", k)
 }
 
 func (c *Client) Probe(ctx context.Context, p host.Probe, sink func(output []byte)) (end host.ProbeEnd, err error) {
 	var output []byte
-	err = c.probes.exchange(ctx, "Probe", []any{p}, func(in *cbor.Decoder) error {
+	err = c.probes.Ask(ctx, "Probe", []any{p}, func(decode func(any) error) error {
 		output = output[:0]
-		if err := in.Decode(&output); err != nil {
+		if err := decode(&output); err != nil {
 			return err
 		}
 		sink(output)
@@ -260,9 +270,9 @@ func (c *Client) Probe(ctx context.Context, p host.Probe, sink func(output []byt
 }
 
 func (c *Client) BeginJob(ctx context.Context, n job.Name, wish []byte, passphrase string) error {
-	return c.do(ctx, "BeginJob", n, wish, passphrase)
+	return daemon.Do(ctx, c, "BeginJob", n, wish, passphrase)
 }
 
 func (c *Client) EndJob(ctx context.Context, n job.Name, id string) error {
-	return c.do(ctx, "EndJob", n, id)
+	return daemon.Do(ctx, c, "EndJob", n, id)
 }

@@ -1,9 +1,9 @@
-// Package helper puts the verbs of a machine that need root behind a socket: a small program serves them, and the programs that
-// face the network call them without being root.
+// Package helper lets programs that face the network use verbs that need root without being root: they call them over a socket, and
+// a small program serves them.
 //
-// On a connection goes one verb after the other. A verb is its name and its arguments; the answer is its results. A verb with a
-// callback answers with a frame for each call before that. Closing the connection gives the verb up. The verbs are those of
-// host.Machine, by reflection: there is nothing to write per verb but the line that calls it.
+// A connection carries one verb after another: its name and arguments, then its results. A verb with a callback sends a frame for
+// each invocation first. Closing the connection cancels the verb. The verbs are the methods of host.Machine, found by reflection;
+// each needs only a method of Client that calls it.
 package helper
 
 import (
@@ -21,34 +21,37 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// call is the head of one verb; its arguments follow, each by itself.
+// call is the head of a verb; its arguments follow one by one.
 type call struct {
 	Verb string `cbor:"1,keyasint"`
 }
 
-// frame is what comes back.
+// frame is the head of a callback or of the results.
 type frame struct {
-	// Call says that a callback is called; the arguments follow.
+	// Call is set if this invokes the callback, whose arguments follow.
 	Call bool `cbor:"1,keyasint,omitempty"`
-	// Failure is why the verb failed; results follow all the same.
+	// Failure is the verb's error. The results follow even so.
 	Failure *failure `cbor:"2,keyasint,omitempty"`
 }
 
-// failure is an error on its way. What the caller may ask it for travels with its text.
+// failure is an encoded error: its text, and what callers may look for in it with errors.Is and errors.As.
 type failure struct {
 	Text string `cbor:"1,keyasint"`
-	// Is are the indexes of the known errors that it is.
+	// Is has the indexes of the known errors that it wraps.
 	Is []int `cbor:"2,keyasint,omitempty"`
-	// Errno is the kernel's number; 0 for none.
+	// Errno is the system call error that it wraps; 0 for none.
 	Errno uint32 `cbor:"3,keyasint,omitempty"`
-	// Of are the errors of known types that it is, by the index of the type.
+	// Of has the errors of known types that it wraps, by the index of the type.
 	Of map[int]cbor.RawMessage `cbor:"4,keyasint,omitempty"`
 }
 
-// known are the errors that callers compare with.
-var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, job.ErrUpgradeRuns, job.ErrRestoreRuns, job.ErrRepairRuns, host.ErrFilterMoved, parts.ErrOther}
+// known are the errors that callers look for.
+var known = []error{
+	host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded,
+	job.ErrUpgradeRuns, job.ErrRestoreRuns, job.ErrRepairRuns, host.ErrFilterMoved, parts.ErrOther,
+}
 
-// types are pointers to the structs that callers ask for.
+// types are the error types that callers look for.
 var types = func() (list []reflect.Type) {
 	for _, e := range append([]error{(*host.ExitError)(nil)}, host.Refusals()...) {
 		list = append(list, reflect.TypeOf(e))
@@ -56,7 +59,6 @@ var types = func() (list []reflect.Type) {
 	return list
 }()
 
-// pack makes an error ready to be sent.
 func pack(err error) *failure {
 	if err == nil {
 		return nil
@@ -85,7 +87,7 @@ func pack(err error) *failure {
 	return f
 }
 
-// remote is an error that was sent: it has the text of the original, and is what that was.
+// remote is an error from the other end. It has the original's text, and wraps what the original wrapped.
 type remote struct {
 	text   string
 	inside []error
@@ -119,8 +121,8 @@ func (f *failure) unpack() error {
 	return e
 }
 
-// Times keep their nanoseconds. Nothing and an empty list are the same, and a pointer to nothing is not no pointer: a change to no
-// addresses is not one that leaves them.
+// Times keep their nanoseconds. A nil slice and an empty one are the same, but a pointer to an empty slice is not a nil pointer:
+// setting no addresses differs from leaving them unchanged.
 var (
 	encoding = must(cbor.EncOptions{Time: cbor.TimeRFC3339Nano, NilContainers: cbor.NilContainerAsEmpty}.EncMode())
 	decoding = must(cbor.DecOptions{MaxArrayElements: 1 << 22, MaxMapPairs: 1 << 20}.DecMode())

@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 )
 
-// backups are those of the machine in memory. What PostgreSQL's programs do, a test lends from the real machine.
+// backups uses PostgreSQL's programs of the real machine, if a test lends them.
 type backups struct{ programs host.Backups }
 
 func (m *Machine) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
@@ -25,7 +25,7 @@ func (m *Machine) ReadDump(ctx context.Context, dump, into *os.File) error {
 	return host.ErrNotInstalled
 }
 
-// LoadDatabaseSettings has a server take them that a test lends.
+// LoadDatabaseSettings passes the call to the server that a test has lent.
 func (m *Machine) LoadDatabaseSettings(ctx context.Context) error {
 	if p, ok := m.postgres().(postgresql.Database); ok {
 		return p.LoadDatabaseSettings(ctx)
@@ -39,14 +39,14 @@ func (m *Machine) postgres() host.Backups {
 	return m.backups.programs
 }
 
-// LendPostgreSQL lends the programs that dump a database and read dumps.
+// LendPostgreSQL lends the real machine's programs for dumps. They may also implement postgresql.Database.
 func (m *Machine) LendPostgreSQL(programs host.Backups) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.backups.programs = programs
 }
 
-// HeldDump is PostgreSQL's programs with a dump that waits: it closes Entered, and begins when Leave is closed.
+// HeldDump is PostgreSQL whose dump blocks: it closes Entered, and starts when Leave is closed.
 type HeldDump struct {
 	host.Backups
 	Entered, Leave chan struct{}

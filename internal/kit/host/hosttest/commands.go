@@ -8,11 +8,11 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
 )
 
-// Script answers one command.
+// Script answers a command.
 type Script = daemontest.Script
 
-// Run answers with the command's script, and without one with an empty output. As on a real machine, an output with an
-// exit code other than zero becomes an *host.ExitError.
+// Run answers with the command's script; without one the output is empty. As on a real machine, a non-zero exit code becomes an
+// *host.ExitError.
 func (m *Machine) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
 	if err := m.breaks(); err != nil {
 		return host.Output{}, err
@@ -31,26 +31,26 @@ func (m *Machine) Run(ctx context.Context, c host.Command, in host.Input) (host.
 	return out, err
 }
 
-// Script sets what answers a command from now on; nil takes it away.
+// Script sets the function that answers a command from now on; nil removes it.
 func (m *Machine) Script(c host.Command, s Script) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.scripts[c] = s
 }
 
-// Say makes a command print the text and end well.
+// Say makes a command print the text and succeed.
 func (m *Machine) Say(c host.Command, stdout string) {
 	m.Script(c, func(context.Context, host.Input) (host.Output, error) { return host.Output{Stdout: stdout}, nil })
 }
 
-// Reject makes a command print the text to its error stream and end with status 1.
+// Reject makes a command print the text to its error stream and exit with status 1.
 func (m *Machine) Reject(c host.Command, stderr string) {
 	m.Script(c, func(context.Context, host.Input) (host.Output, error) {
 		return host.Output{Stderr: stderr, ExitCode: 1}, nil
 	})
 }
 
-// Missing takes a command's program away.
+// Missing makes a command fail as if its program were not installed.
 func (m *Machine) Missing(c host.Command) {
 	m.Script(c, func(context.Context, host.Input) (host.Output, error) {
 		return host.Output{}, fmt.Errorf("%s: %w", c.Program(), host.ErrNotInstalled)

@@ -55,17 +55,17 @@ func (m *Machine) Amend(p host.Place, c parts.Change) error {
 	return m.install(p, text.Bytes())
 }
 
-// Amends counts how often parts of a place were changed.
+// Amends counts the successful calls of Amend.
 func (m *Machine) Amends(p host.Place) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.amends[p]
 }
 
-// install puts a file there; the caller holds mu.
+// install requires m.mu.
 func (m *Machine) install(p host.Place, content []byte) error {
 	if p.Path() == "" {
-		return fmt.Errorf("no place %q in the list", string(p))
+		return fmt.Errorf("unknown place %q", string(p))
 	}
 	if next := m.failures[p]; len(next) > 0 {
 		m.failures[p] = next[1:]
@@ -79,10 +79,7 @@ func (m *Machine) install(p host.Place, content []byte) error {
 func (m *Machine) Remove(p host.Place) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.files[p]; ok {
-		delete(m.files, p)
-		m.removes[p]++
-	}
+	delete(m.files, p)
 	return nil
 }
 
@@ -90,27 +87,21 @@ func (m *Machine) Sweep() error { return nil }
 
 func (m *Machine) Path(p host.Place) string { return p.Path() }
 
-// SetFile puts a file there behind the gateway's back; it does not count as an install.
+// SetFile changes a file without the gateway; it does not count as an install.
 func (m *Machine) SetFile(p host.Place, content string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.files[p] = []byte(content)
 }
 
-// Installs counts the installs of a place that went well.
+// Installs counts the successful installs of a place.
 func (m *Machine) Installs(p host.Place) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.installs[p]
 }
 
-func (m *Machine) Removes(p host.Place) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.removes[p]
-}
-
-// FailInstall makes the next install of a place fail, for instance with syscall.ENOSPC. Calls add up: one failure each.
+// FailInstall makes one install of a place fail, for instance with syscall.ENOSPC. Several calls fail as many installs.
 func (m *Machine) FailInstall(p host.Place, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,22 +10,21 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// filter is the packet filter of a machine in memory.
 type filter struct {
 	state    host.FilterState
 	digest   string
 	counters host.FilterCounters
 	err      error
 	logErr   error
-	sink     func([]host.LoggedPacket, uint64) // of who reads the log; nil when nobody does
-	changed  func()                            // hears of changes; may be nil
+	sink     func([]host.LoggedPacket, uint64) // of the reader of the log; nil without one
+	changed  func()                            // called on changes; may be nil
 	asked    map[FilterVerb]int
 }
 
-// FilterVerb is one verb of host.Filter.
+// FilterVerb names a method of host.Filter whose calls are counted.
 type FilterVerb string
 
-// The verbs that are counted.
+// Verbs for Asked.
 const (
 	FilterState    FilterVerb = "state"
 	FilterDigest   FilterVerb = "digest"
@@ -33,8 +32,8 @@ const (
 	PacketLog      FilterVerb = "log"
 )
 
-// errNoNetlink is why a machine in memory has nft do what the kernel is told directly elsewhere.
-var errNoNetlink = errors.New("there is no netlink in memory")
+// errNoNetlink makes the caller fall back to nft, whose commands a test can script.
+var errNoNetlink = errors.New("the machine in memory has no netlink")
 
 func (m *Machine) FilterLoad(context.Context, host.File) (uint32, error) { return 0, errNoNetlink }
 
@@ -42,7 +41,7 @@ func (m *Machine) FilterChange(context.Context, nft.Change) ([]host.FilterCounte
 	return nil, errNoNetlink
 }
 
-// Load is what nft does with a table: from then on it is there.
+// Load is the script of nft.load: the table exists from then on.
 func (m *Machine) Load(ctx context.Context, in host.Input) (host.Output, error) {
 	m.mu.Lock()
 	defer m.filterChanged()
@@ -71,7 +70,7 @@ func (m *Machine) FilterDigest(ctx context.Context) (string, error) {
 	return m.filter.digest, errors.Join(m.filter.err, ctx.Err())
 }
 
-// FilterDigestOf answers that the table is as it should be.
+// FilterDigestOf returns the current digest, as if the table were as it should be.
 func (m *Machine) FilterDigestOf(ctx context.Context, _ host.File) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +86,6 @@ func (m *Machine) FilterChanges(ctx context.Context, changed func()) error {
 	return ctx.Err()
 }
 
-// filterChanged tells who listens that the packet filter has changed.
 func (m *Machine) filterChanged() {
 	m.mu.Lock()
 	changed := m.filter.changed
@@ -106,7 +104,7 @@ func (m *Machine) FilterCounters(ctx context.Context) (host.FilterCounters, erro
 	return counters, errors.Join(m.filter.err, ctx.Err())
 }
 
-// PacketLog delivers what LogPackets is given. As on a real machine, only one reader has the log at a time.
+// PacketLog delivers the packets of LogPackets. As on a real machine, it has only one reader at a time.
 func (m *Machine) PacketLog(ctx context.Context, sink func([]host.LoggedPacket, uint64)) error {
 	if err := m.openLog(sink); err != nil {
 		return err
@@ -133,7 +131,7 @@ func (m *Machine) openLog(sink func([]host.LoggedPacket, uint64)) error {
 	return nil
 }
 
-// LogPackets has a rule log packets, and tells whether somebody reads the log.
+// LogPackets logs packets, and reports whether anyone is reading the log.
 func (m *Machine) LogPackets(packets ...host.LoggedPacket) bool {
 	m.mu.Lock()
 	sink := m.filter.sink
@@ -145,7 +143,7 @@ func (m *Machine) LogPackets(packets ...host.LoggedPacket) bool {
 	return true
 }
 
-// SetFilter sets what FilterState and FilterDigest answer.
+// SetFilter sets the results of FilterState and FilterDigest.
 func (m *Machine) SetFilter(state host.FilterState, digest string) {
 	m.mu.Lock()
 	defer m.filterChanged()
@@ -153,28 +151,28 @@ func (m *Machine) SetFilter(state host.FilterState, digest string) {
 	m.filter.state, m.filter.digest = state, digest
 }
 
-// SetCounters sets what FilterCounters answers: the counters of the table with that name.
+// SetCounters sets the result of FilterCounters, for the table with this name.
 func (m *Machine) SetCounters(table string, counters ...host.FilterCounter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.filter.counters = host.FilterCounters{Table: table, List: counters}
 }
 
-// FailFilter makes the state, digest and counters of the packet filter fail; nil makes them well again.
+// FailFilter makes FilterState, FilterDigest and FilterCounters fail; nil ends that.
 func (m *Machine) FailFilter(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.filter.err = err
 }
 
-// FailPacketLog makes the packet log impossible to open; nil makes it well again.
+// FailPacketLog makes PacketLog fail to open; nil ends that.
 func (m *Machine) FailPacketLog(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.filter.logErr = err
 }
 
-// Asked counts the calls of a verb of the packet filter.
+// Asked counts the calls of a method of host.Filter.
 func (m *Machine) Asked(v FilterVerb) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

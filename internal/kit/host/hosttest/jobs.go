@@ -10,16 +10,16 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// jobs are those of the machine in memory. Nothing grants a wish, unless a test lends what does: it says itself what becomes of it.
+// jobs accepts wishes. Nothing grants them unless a test lends a function that does; it must call SetJob itself.
 type jobs map[job.Name]*jobState
 
 type jobState struct {
-	refused      error // why it cannot begin
+	refused      error // why it cannot start
 	wish, record []byte
 	grant        func()
 }
 
-// job is one of them; m.mu is held.
+// job requires m.mu.
 func (m *Machine) job(n job.Name) *jobState {
 	if m.jobs == nil {
 		m.jobs = jobs{}
@@ -41,12 +41,12 @@ func (m *Machine) BeginJob(_ context.Context, n job.Name, wish []byte, _ string)
 	case j.wish != nil, json.Unmarshal(j.record, &last) == nil && last.State == job.Running:
 		return n.Err()
 	}
-	var said map[string]any
-	if err := json.Unmarshal(wish, &said); err != nil {
+	var fields map[string]any
+	if err := json.Unmarshal(wish, &fields); err != nil {
 		return err
 	}
-	said["id"], said["at"] = uuid.Must(uuid.NewV7()).String(), time.Now().UTC()
-	wish, err := json.Marshal(said)
+	fields["id"], fields["at"] = uuid.Must(uuid.NewV7()).String(), time.Now().UTC()
+	wish, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func (m *Machine) EndJob(_ context.Context, n job.Name, id string) error {
 	return nil
 }
 
-// RefuseJob has a job not begin; nil lets it.
+// RefuseJob makes BeginJob fail; nil ends that.
 func (m *Machine) RefuseJob(n job.Name, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.job(n).refused = err
 }
 
-// SetJob sets the record of the running or the last job, which has granted its wish; nil for none.
+// SetJob sets the record of the running or the last job, and removes the wish that it has granted. A nil record removes both.
 func (m *Machine) SetJob(n job.Name, record any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ func (m *Machine) SetJob(n job.Name, record any) {
 	j.record = content
 }
 
-// LendJob lends what grants a wish while the caller goes on.
+// LendJob sets a function that grants wishes in the background.
 func (m *Machine) LendJob(n job.Name, grant func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

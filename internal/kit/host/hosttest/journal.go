@@ -7,16 +7,15 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// journal is that of the machine in memory.
 type journal struct {
 	lines   []host.JournalLine // oldest first
 	changed chan struct{}
 	failure error
-	// slow makes a search stop after so many entries, until its context ends.
+	// slow makes a search block after this many entries until its context ends.
 	slow int
 }
 
-// AddLine adds a line to the journal.
+// AddLine appends a line to the journal.
 func (m *Machine) AddLine(s host.JournalLine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,14 +27,14 @@ func (m *Machine) AddLine(s host.JournalLine) {
 	m.journal.changed = make(chan struct{})
 }
 
-// FailJournal makes the journal unreadable; nil makes it well again.
+// FailJournal makes the journal unreadable; nil ends that.
 func (m *Machine) FailJournal(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.journal.failure = err
 }
 
-// SlowJournal makes each search take until its context ends after it has looked at so many entries; 0 makes it quick again.
+// SlowJournal makes each search block after this many entries until its context ends; 0 ends that.
 func (m *Machine) SlowJournal(entries int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +50,7 @@ func (m *Machine) logged() (lines []host.JournalLine, changed chan struct{}, slo
 	return m.journal.lines, m.journal.changed, m.journal.slow, m.journal.failure
 }
 
-// SearchJournal searches what AddLine has added.
+// SearchJournal searches the lines of AddLine.
 func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	if err := m.breaks(); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink f
 	return nil
 }
 
-// FollowJournal follows what AddLine adds.
+// FollowJournal follows the lines of AddLine.
 func (m *Machine) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	if err := q.Check(); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// ReadLog returns the last whole lines of what SetLog has set.
+// ReadLog reads the text of SetLog.
 func (m *Machine) ReadLog(l host.Log, most int64) ([]byte, error) {
 	if err := m.breaks(); err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func (m *Machine) ReadLog(l host.Log, most int64) ([]byte, error) {
 	return bytes.Clone(b), nil
 }
 
-// ReadLogBefore reads what SetLog has set, which is one file.
+// ReadLogBefore reads the text of SetLog as a single file.
 func (m *Machine) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
 	if err := m.breaks(); err != nil {
 		return host.LogPiece{}, err
@@ -42,7 +42,7 @@ func (m *Machine) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.
 	}, nil
 }
 
-// TrimLog leaves a log as it is and counts.
+// TrimLog only counts.
 func (m *Machine) TrimLog(l host.Log) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *Machine) SetLog(l host.Log, text string) {
 	m.logs[l] = []byte(text)
 }
 
-// Trims counts how often a log was to be cut.
+// Trims counts the calls of TrimLog.
 func (m *Machine) Trims(l host.Log) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package hosttest is a machine in memory, for the tests of rooms and kit.
+// Package hosttest has a host.Machine in memory, for tests.
 package hosttest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/unbound/unboundtest"
 )
 
-// Machine is a host.Machine whose files, units and commands are in memory. All its methods may be called at once.
+// Machine has its files, units and commands in memory. It is safe for concurrent use.
 type Machine struct {
 	*haproxytest.Proxy
 	*unboundtest.Resolver
@@ -33,18 +33,17 @@ type Machine struct {
 	files     map[host.Place][]byte
 	installs  map[host.Place]int
 	amends    map[host.Place]int
-	removes   map[host.Place]int
 	failures  map[host.Place][]error
 	units     map[host.Unit]host.UnitState
 	enabled   map[host.Unit]bool
 	refusals  map[host.Unit]error
 	verbs     map[verb]int
-	heard     map[host.Unit]hearer
+	onStart   map[host.Unit]startHook
 	scripts   map[host.Command]Script
 	runs      map[host.Command]int
 	facts     host.Facts
 	resources host.Resources
-	// unmeasured is why the resources cannot be read.
+	// unmeasured is the error of Resources.
 	unmeasured  error
 	network     network
 	tunnels     tunnels
@@ -72,12 +71,11 @@ type verb struct {
 
 var _ host.Machine = (*Machine)(nil)
 
-// New returns a machine without files, whose units are installed and inactive, and whose commands end well and say nothing.
+// New returns a machine without files. Its units are installed and inactive; its commands succeed without output.
 func New() *Machine {
 	m := &Machine{
 		files:    map[host.Place][]byte{},
 		installs: map[host.Place]int{}, amends: map[host.Place]int{},
-		removes:  map[host.Place]int{},
 		failures: map[host.Place][]error{},
 		units:    map[host.Unit]host.UnitState{},
 		enabled:  map[host.Unit]bool{},
@@ -96,7 +94,7 @@ func New() *Machine {
 			NumCPUs: 2, MemoryTotal: 4 << 30, MemoryAvailable: 3 << 30, DiskTotal: 32 << 30, DiskFree: 16 << 30,
 		},
 		network: newNetwork(),
-		heard:   map[host.Unit]hearer{},
+		onStart: map[host.Unit]startHook{},
 	}
 	m.scripts[nftables.Load] = m.Load
 	on := basis{m}
@@ -108,10 +106,10 @@ func New() *Machine {
 	return m
 }
 
-// basis is the machine as the daemons in memory know it.
+// basis implements daemontest.Machine.
 type basis struct{ *Machine }
 
-type hearer func(verb string, read func(daemon.Place) []byte)
+type startHook func(verb string, read func(daemon.Place) []byte)
 
 func (b basis) Since(u host.Unit) (time.Time, bool) {
 	b.mu.Lock()
@@ -123,11 +121,11 @@ func (b basis) Breaks() error { return b.breaks() }
 
 func (b basis) Answers(ctx context.Context) error { return b.answers(ctx) }
 
-func (b basis) Hear(u host.Unit, told func(verb string, read func(daemon.Place) []byte)) {
-	b.heard[u] = told
+func (b basis) OnStart(u host.Unit, started func(verb string, read func(daemon.Place) []byte)) {
+	b.onStart[u] = started
 }
 
-// Decision is a decision of the CrowdSec in memory.
+// Decision spares tests the import of crowdsectest.
 type Decision = crowdsectest.Decision
 
 func (m *Machine) Facts() host.Facts {
@@ -142,7 +140,7 @@ func (m *Machine) Resources() (host.Resources, error) {
 	return m.resources, m.unmeasured
 }
 
-// PortUsers are those of SetPortUsers.
+// PortUsers returns those of SetPortUsers.
 func (m *Machine) PortUsers(port int) (list []host.PortUser, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,7 +152,7 @@ func (m *Machine) PortUsers(port int) (list []host.PortUser, err error) {
 	return list, nil
 }
 
-// SetPortUsers sets who uses the machine's ports.
+// SetPortUsers sets the processes that use the machine's ports.
 func (m *Machine) SetPortUsers(users ...host.PortUser) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,14 +165,14 @@ func (m *Machine) SetFacts(f host.Facts) {
 	m.facts = f
 }
 
-// FailResources makes the load of the machine unreadable; nil makes it well again.
+// FailResources makes Resources fail; nil ends that.
 func (m *Machine) FailResources(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unmeasured = err
 }
 
-// SetResources sets the load of the machine.
+// SetResources sets the result of Resources.
 func (m *Machine) SetResources(r host.Resources) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

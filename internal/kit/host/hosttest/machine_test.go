@@ -92,13 +92,13 @@ func TestFilter(t *testing.T) {
 	batches, done := make(chan []host.LoggedPacket, 2), make(chan error)
 	go func() { done <- m.PacketLog(ctx, func(b []host.LoggedPacket, _ uint64) { batches <- b }) }()
 	if b := <-batches; len(b) != 0 {
-		t.Errorf("the first batch is %v", b)
+		t.Errorf("the first batch is not empty: %v", b)
 	}
 	if !m.LogPackets(host.LoggedPacket{Prefix: "p"}) || (<-batches)[0].Prefix != "p" {
 		t.Error("the packet did not arrive")
 	}
 	if err := m.PacketLog(t.Context(), nil); err == nil {
-		t.Error("two read the log")
+		t.Error("the log has two readers")
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) || m.LogPackets() {
@@ -116,8 +116,8 @@ func TestProxyRunsWithItsUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.AnswerProxy(func(q haproxy.Question) (string, error) { return "to " + strings.Join(q.Words, " "), nil })
-	if said, err := m.ProxyAsk(t.Context(), show, show); err != nil || len(said) != 2 || said[1] != "to show info" || len(m.ProxyAsked()) != 2 {
-		t.Errorf("%q, %v", said, err)
+	if answers, err := m.ProxyAsk(t.Context(), show, show); err != nil || len(answers) != 2 || answers[1] != "to show info" || len(m.ProxyAsked()) != 2 {
+		t.Errorf("%q, %v", answers, err)
 	}
 	was, _ := m.ProxyProcess(t.Context())
 	refused := &haproxy.ReloadRefused{}
@@ -139,7 +139,7 @@ func TestTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.CreateTunnel(ctx, "wg0", host.OwnTunnel+"x"); !errors.Is(err, syscall.EEXIST) {
-		t.Errorf("twice: %v", err)
+		t.Errorf("created twice: %v", err)
 	}
 	a, b := host.TunnelKey{1}, host.TunnelKey{2}
 	one := []netip.Prefix{netip.MustParsePrefix("10.8.0.2/32")}
@@ -154,7 +154,7 @@ func TestTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.ChangeTunnel(ctx, "wg1", host.TunnelChange{}); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("nowhere: %v", err)
+		t.Errorf("without a link: %v", err)
 	}
 	rule := host.Rule{Family: "inet", Priority: 5, Table: 254}
 	if err := errors.Join(m.AddRule(ctx, rule), m.AddRule(ctx, rule)); err != nil {

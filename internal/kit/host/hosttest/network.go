@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// network is what the machine's kernel knows about links, addresses and routes.
+// network stands in for the kernel's links, addresses and routes.
 type network struct {
 	links      []host.Link
 	routes     []host.Route
@@ -38,63 +38,63 @@ func newNetwork() network {
 	}
 }
 
-// SetLinks sets the network interfaces, behind the gateway's back.
+// SetLinks replaces the links without the gateway.
 func (m *Machine) SetLinks(links ...host.Link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.links = links
 }
 
-// SetRoutes sets the routes, behind the gateway's back.
+// SetRoutes replaces the routes without the gateway.
 func (m *Machine) SetRoutes(routes ...host.Route) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.routes = routes
 }
 
-// SetNeighbours sets the machines on the links.
+// SetNeighbours sets the result of Neighbours.
 func (m *Machine) SetNeighbours(list ...host.Neighbour) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.neighbours = list
 }
 
-// SetRouteTables sets the names of the routing tables.
+// SetRouteTables sets the result of RouteTables.
 func (m *Machine) SetRouteTables(tables map[string]uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.tables = tables
 }
 
-// SetWays sets what answers RouteTo.
+// SetWays sets the function that answers RouteTo.
 func (m *Machine) SetWays(ways func(dst, src netip.Addr, in string) (host.Way, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.ways = ways
 }
 
-// RefuseNetwork makes a verb fail for one subject, such as "add-route" and "198.51.100.0/24"; nil lets it succeed again.
+// RefuseNetwork makes a verb fail for one subject, such as "add-route" and "198.51.100.0/24"; nil ends that.
 func (m *Machine) RefuseNetwork(verb, subject string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.refused[verb+" "+subject] = err
 }
 
-// LeaveNetwork makes every verb that changes the network answer that it is not managed here.
+// LeaveNetwork makes every change of the network fail, as on a machine whose network is not the gateway's.
 func (m *Machine) LeaveNetwork() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.unmanaged = fmt.Errorf("the network is not managed here (%w)", host.ErrNotInstalled)
 }
 
-// FailNetwork makes the links and routes unreadable; nil makes them well again.
+// FailNetwork makes links and routes unreadable; nil ends that.
 func (m *Machine) FailNetwork(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.unread = err
 }
 
-// NetworkWrites lists what was asked of the kernel's network, in order, also what failed.
+// NetworkWrites lists all requested changes of the network in order, including failed ones.
 func (m *Machine) NetworkWrites() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *Machine) Links(context.Context) ([]host.Link, error) {
 	return links, m.network.unread
 }
 
-// write counts a change and answers whether it is refused.
+// write records a change, and returns an error if it is refused. It requires m.mu.
 func (m *Machine) write(verb, subject string) error {
 	m.network.writes = append(m.network.writes, verb+" "+subject)
 	if m.network.unmanaged != nil {
@@ -129,7 +129,7 @@ func (m *Machine) link(name string) (*host.Link, error) {
 	return nil, fmt.Errorf("there is no link %s: %w", name, syscall.ENODEV)
 }
 
-// LinkKinds are all kinds, but for those that RefuseNetwork refuses as link-kind.
+// LinkKinds returns all kinds, except those that RefuseNetwork refuses with the verb link-kind.
 func (m *Machine) LinkKinds(context.Context) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,7 +257,6 @@ func (m *Machine) Routes(context.Context) ([]host.Route, error) {
 	return slices.Clone(m.network.routes), m.network.unread
 }
 
-// Neighbours are those of SetNeighbours.
 func (m *Machine) Neighbours(context.Context) ([]host.Neighbour, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,7 +289,7 @@ func (m *Machine) ReplaceRoute(_ context.Context, r host.NewRoute) error {
 	return m.put(r)
 }
 
-// put adds a route. As in the kernel, a gateway must be in the network of an address.
+// put adds a route. As in the kernel, the gateway must be in the network of an address.
 func (m *Machine) put(r host.NewRoute) error {
 	if r.Dev != "" {
 		if _, err := m.link(r.Dev); err != nil {
@@ -384,14 +383,14 @@ func (m *Machine) AcceptRouters(_ context.Context, link string) error {
 	return nil
 }
 
-// SetVendors sets who made network cards, by the first three bytes of their addresses; nil is a machine without a list.
+// SetVendors sets the makers of network cards by the first three bytes of their MAC addresses, such as 52:54:00; nil for a machine
+// without a list.
 func (m *Machine) SetVendors(byPrefix map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.vendors = byPrefix
 }
 
-// Vendors answers by SetVendors.
 func (m *Machine) Vendors(macs []string) (map[string]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

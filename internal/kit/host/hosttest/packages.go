@@ -7,11 +7,10 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// packages are those of the machine in memory.
 type packages struct {
 	versions  host.PackageVersions
 	unread    error
-	refused   error // why no refresh can begin
+	refused   error // why no refresh can start
 	refreshes int
 }
 
@@ -33,21 +32,21 @@ func (m *Machine) RefreshPackages(context.Context) error {
 	return m.packages.refused
 }
 
-// SetPackages sets what apt knows, or why it cannot be asked.
+// SetPackages sets the result of PackageVersions.
 func (m *Machine) SetPackages(v host.PackageVersions, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.packages.versions, m.packages.unread = v, err
 }
 
-// RefusePackages has neither a refresh nor an upgrade begin; nil lets them.
+// RefusePackages makes refreshes and upgrades fail to start; nil ends that.
 func (m *Machine) RefusePackages(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.packages.refused, m.job(job.Upgrade).refused = err, err
 }
 
-// Refreshes counts how often apt's lists were to be fetched.
+// Refreshes counts the successful calls of RefreshPackages.
 func (m *Machine) Refreshes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Listen listens on a port of the real machine, which the tests of a memory's machine share.
+// Listen listens on a port of the real machine.
 func (m *Machine) Listen(ctx context.Context, network, address string) (*os.File, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, network, address)
 	if err != nil {
@@ -16,5 +16,5 @@ func (m *Machine) Listen(ctx context.Context, network, address string) (*os.File
 	return l.(*net.TCPListener).File()
 }
 
-// Deafen does nothing: the tests' listeners are closed soon after.
-func (m *Machine) Deafen(context.Context, *os.File) error { return nil }
+// DrainListener does nothing: tests close their listeners soon afterwards.
+func (m *Machine) DrainListener(context.Context, *os.File) error { return nil }

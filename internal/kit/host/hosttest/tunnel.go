@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// tunnels is what the machine's kernel knows about WireGuard.
+// tunnels stands in for the kernel's WireGuard devices and routing rules.
 type tunnels struct {
 	devices []host.TunnelDevice
 	rules   []host.Rule
@@ -19,21 +19,21 @@ type tunnels struct {
 	changes []host.TunnelChange
 }
 
-// SetTunnelFiles sets the configuration files that WireGuard's own tools have.
+// SetTunnelFiles sets the result of TunnelFiles.
 func (m *Machine) SetTunnelFiles(files ...host.TunnelFile) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tunnels.files = files
 }
 
-// SetTunnelDevices sets the WireGuard links, behind the gateway's back. The links themselves are SetLinks'.
+// SetTunnelDevices replaces the WireGuard devices without the gateway. Set their links with SetLinks.
 func (m *Machine) SetTunnelDevices(devices ...host.TunnelDevice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tunnels.devices = devices
 }
 
-// TunnelChanges lists what was asked of WireGuard links, in order.
+// TunnelChanges lists all changes of WireGuard links in order.
 func (m *Machine) TunnelChanges() []host.TunnelChange {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +124,7 @@ func changePeer(d *host.TunnelDevice, c host.TunnelPeerChange) {
 		return
 	}
 	p.AllowedIPs = slices.Clone(*c.AllowedIPs)
-	// An address belongs to one peer: as in the kernel, it is taken from the other.
+	// As in the kernel, an address belongs to one peer: it is taken from the others.
 	for i := range d.Peers {
 		if i != n {
 			for _, ip := range p.AllowedIPs {

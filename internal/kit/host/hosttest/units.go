@@ -51,27 +51,27 @@ func (m *Machine) do(name string, u host.Unit, active string) error {
 	if active == "active" {
 		state.PID = 4242
 	}
-	if told := m.heard[u]; told != nil && active == "active" {
-		told(name, func(p host.Place) []byte { return m.files[p] })
+	if started := m.onStart[u]; started != nil && active == "active" {
+		started(name, func(p host.Place) []byte { return m.files[p] })
 	}
 	m.units[u] = state
 	m.changes.Publish(u)
 	return nil
 }
 
-// Watch hears of the verbs, and of what SetUnit does.
-func (m *Machine) Watch(ctx context.Context, told func(host.Unit)) error {
+// Watch reports the effects of verbs and of SetUnit.
+func (m *Machine) Watch(ctx context.Context, changed func(host.Unit)) error {
 	reader := m.changes.Subscribe()
 	defer reader.Close()
 	for _, spec := range host.UnitSpecs() {
-		told(spec.Unit)
+		changed(spec.Unit)
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case u := <-reader.C:
-			told(u)
+			changed(u)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (m *Machine) Enable(_ context.Context, u host.Unit, on bool) error {
 	return nil
 }
 
-// SetUnit sets what State answers, behind the gateway's back.
+// SetUnit sets the state of a unit without the gateway.
 func (m *Machine) SetUnit(state host.UnitState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,17 +94,17 @@ func (m *Machine) SetUnit(state host.UnitState) {
 	m.changes.Publish(state.Unit)
 }
 
-// Uninstall takes a unit's program away.
+// Uninstall removes a unit's program.
 func (m *Machine) Uninstall(u host.Unit) { m.SetUnit(host.UnitState{Unit: u}) }
 
-// Refuse makes a unit fail each start, restart and reload with the error; nil makes it well again.
+// Refuse makes each start, restart and reload of a unit fail; nil ends that.
 func (m *Machine) Refuse(u host.Unit, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusals[u] = err
 }
 
-// Starts, Stops, Restarts and Reloads count the verbs, also those that failed.
+// Starts, Stops, Restarts and Reloads count the verbs, including failed ones.
 func (m *Machine) Starts(u host.Unit) int   { return m.count("start", u) }
 func (m *Machine) Stops(u host.Unit) int    { return m.count("stop", u) }
 func (m *Machine) Restarts(u host.Unit) int { return m.count("restart", u) }
@@ -116,21 +116,21 @@ func (m *Machine) count(name string, u host.Unit) int {
 	return m.verbs[verb{name, u}]
 }
 
-// Enabled tells whether a unit starts with the machine.
+// Enabled reports whether a unit starts at boot.
 func (m *Machine) Enabled(u host.Unit) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.enabled[u]
 }
 
-// Hang has everything that is asked for live state keep silent, or answer again.
+// Hang makes every read of live state block until its context ends, or work again.
 func (m *Machine) Hang(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hangs = on
 }
 
-// Break has everything that is asked for live state fail with an error, or work again if that is nil.
+// Break makes every read of live state fail with an error; nil ends that.
 func (m *Machine) Break(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +143,7 @@ func (m *Machine) breaks() error {
 	return m.broken
 }
 
-// answers waits as long as the caller does while the machine hangs.
+// answers blocks until the context ends while the machine hangs.
 func (m *Machine) answers(ctx context.Context) error {
 	m.mu.Lock()
 	hangs, broken := m.hangs, m.broken

@@ -1,4 +1,4 @@
-// Package nettest gives the tests of a package a network namespace of their own, so that they may ask the real kernel.
+// Package nettest runs a package's tests in a network namespace of their own, so that they can change the real kernel.
 package nettest
 
 import (
@@ -14,25 +14,24 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// inside marks the environment of the program that runs in the namespace, and of its children: a test that starts its own
-// program again stays where it is.
+// inside is set in the environment within the namespace, so that a test which starts its own program again stays in it.
 const inside = "GATEWAY_NETTEST_INSIDE"
 
-// Main runs the tests of a package in a network namespace of their own. Call it from TestMain.
+// Main runs the tests of a package in a new network namespace. Call it from TestMain.
 func Main(m *testing.M) {
 	Enter()
 	os.Exit(m.Run())
 }
 
-// Enter is Main for those who run the tests themselves: it returns in the namespace. The whole program is started anew there,
-// because a namespace belongs to a thread: this way every goroutine and every child of the tests lives in it. The loopback
-// interface is up, and there is no other.
+// Enter is Main for packages that run the tests themselves: it returns in the namespace. It restarts the whole program there,
+// because a namespace belongs to a thread, and all goroutines and children must be in it. Only the loopback interface exists, and
+// it is up.
 func Enter() {
 	if os.Getenv(inside) == "" {
 		os.Exit(again())
 	}
 	if err := loopbackUp(); err != nil {
-		fmt.Fprintln(os.Stderr, "setting the loopback interface up:", err)
+		fmt.Fprintln(os.Stderr, "bringing up the loopback interface:", err)
 		os.Exit(1)
 	}
 }
@@ -40,19 +39,19 @@ func Enter() {
 // again runs this program in a new network namespace, and returns its exit code.
 func again() int {
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(os.Stderr, "these tests need root, for a network namespace of their own")
+		fmt.Fprintln(os.Stderr, "these tests need root to create a network namespace")
 		return 1
 	}
-	runtime.LockOSThread() // the child is to end with its parent, which the kernel takes for the thread that started it
+	runtime.LockOSThread() // Pdeathsig fires when this thread exits, not the process
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "starting the tests in a network namespace of their own:", err)
+		fmt.Fprintln(os.Stderr, "starting the tests in a network namespace:", err)
 		return 1
 	}
-	// go test asks for goroutine dumps and for an end by signals; those are for the child.
+	// go test sends signals to get goroutine dumps and to stop; pass them on to the child.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	go func() {
@@ -68,7 +67,7 @@ func again() int {
 		return 1
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "running the tests in a network namespace of their own:", err)
+		fmt.Fprintln(os.Stderr, "running the tests in a network namespace:", err)
 		return 1
 	}
 	return 0

@@ -1,4 +1,4 @@
-// Package chrony is the time daemon: what the kit knows of it.
+// Package chrony describes the time daemon to the kit.
 package chrony
 
 import (
@@ -8,25 +8,25 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is chronyd.
+// Unit is chronyd's systemd unit.
 const Unit daemon.Unit = "chrony"
 
-// The files.
+// Configuration files. Main includes DropIn.
 const (
 	Main   daemon.Place = "chrony.main"
 	DropIn daemon.Place = "chrony.dropin"
 )
 
-// The commands.
+// Commands of chronyd and chronyc.
 const (
-	Check    daemon.Command = "chrony.check"    // does the staged DropIn parse?
-	Tracking daemon.Command = "chrony.tracking" // how well the clock is known
-	Sources  daemon.Command = "chrony.sources"  // the time sources and their state
+	Check    daemon.Command = "chrony.check"    // parse the staged DropIn
+	Tracking daemon.Command = "chrony.tracking" // offset and error of the clock
+	Sources  daemon.Command = "chrony.sources"  // the time servers and their state
 	Burst    daemon.Command = "chrony.burst"    // measure every source now
-	Makestep daemon.Command = "chrony.makestep" // jump the clock to the measured time
+	Makestep daemon.Command = "chrony.makestep" // step the clock to the measured time
 )
 
-// LogSource is what it says.
+// LogSource is chronyd's log in the journal.
 const LogSource daemon.LogSource = "ntp"
 
 const (
@@ -34,7 +34,7 @@ const (
 	chronyc = "/usr/bin/chronyc"
 )
 
-// Daemon is its entry in the closed lists.
+// Daemon is chrony's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"chrony"},
 	Units: []daemon.UnitSpec{{
@@ -66,7 +66,7 @@ var Daemon = daemon.Daemon{
 		Makestep: {Argv: []string{chronyc, "-n", "makestep"}, Timeout: 5 * time.Second, Asks: string(Unit)},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 4, Name: "ntp", Title: "NTP",
 		Description: "The time daemon, chrony.", Sources: []daemon.LogSource{LogSource},
 	}},

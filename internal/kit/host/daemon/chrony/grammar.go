@@ -2,7 +2,6 @@ package chrony
 
 import "edge.internal/gateway/internal/kit/host/daemon/grammar"
 
-// admit takes the gateway's own directives.
 func admit(text string) error { return grammar.Lines(text, grammar.Longest, forms.Take) }
 
 var forms = grammar.Following(map[string]string{

@@ -1,4 +1,4 @@
-// Package crowdsec is intrusion detection, CrowdSec and its firewall bouncer: what the kit knows of them, and the conversation with them.
+// Package crowdsec describes CrowdSec and its firewall bouncer to the kit, and has their clients.
 package crowdsec
 
 import (
@@ -11,22 +11,21 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The units.
+// systemd units.
 const (
 	Unit    daemon.Unit = "crowdsec"
 	Bouncer daemon.Unit = "crowdsec-firewall-bouncer"
 )
 
-// The files. CrowdSec knows parsers and scenarios that are not of its hub by the names of their files, so that no two of these may have the
-// same.
+// Configuration files. CrowdSec identifies local parsers and scenarios by their file names, so no two may have the same one.
 const (
 	Config        daemon.Place = "crowdsec.config"
-	Sources       daemon.Place = "crowdsec.acquis"    // which logs are read
-	Profiles      daemon.Place = "crowdsec.profiles"  // what follows from an alert
-	Parsers       daemon.Place = "crowdsec.parsers"   // how the gateway's own logs are read
-	AllowList     daemon.Place = "crowdsec.allowlist" // who is never banned for what a log says
-	Scenarios     daemon.Place = "crowdsec.scenarios" // what in the gateway's own logs is an attack
-	BouncerConfig daemon.Place = "crowdsec.bouncer"   // how bans reach the kernel
+	Sources       daemon.Place = "crowdsec.acquis"    // log files to read
+	Profiles      daemon.Place = "crowdsec.profiles"  // decisions that follow an alert
+	Parsers       daemon.Place = "crowdsec.parsers"   // for the gateway's own logs
+	AllowList     daemon.Place = "crowdsec.allowlist" // addresses that are never banned because of a log line
+	Scenarios     daemon.Place = "crowdsec.scenarios" // for the gateway's own logs
+	BouncerConfig daemon.Place = "crowdsec.bouncer"   // of the firewall bouncer
 )
 
 const (
@@ -36,63 +35,62 @@ const (
 	bouncerConfigPath = "/etc/crowdsec/gateway/firewall-bouncer.yaml"
 )
 
-// The commands.
+// Commands of cscli.
 const (
-	Machines      daemon.Command = "crowdsec.machines"       // who reports to CrowdSec
-	MachineAdd    daemon.Command = "crowdsec.machine-add"    // make an account for the machine of the operand, or a new password, and print it
-	Bouncers      daemon.Command = "crowdsec.bouncers"       // who asks CrowdSec for its decisions
-	BouncerAdd    daemon.Command = "crowdsec.bouncer-add"    // let the bouncer of the operand ask, and print its key
-	BouncerRemove daemon.Command = "crowdsec.bouncer-remove" // the bouncer of the operand may ask no more
-	Collections   daemon.Command = "crowdsec.collections"    // what CrowdSec knows to look for
-	Unban         daemon.Command = "crowdsec.unban"          // end every decision about the address of the operand
+	Machines      daemon.Command = "crowdsec.machines"       // list the machines that report to CrowdSec
+	MachineAdd    daemon.Command = "crowdsec.machine-add"    // create an account for the machine, or give it a new password, and print it
+	Bouncers      daemon.Command = "crowdsec.bouncers"       // list the bouncers
+	BouncerAdd    daemon.Command = "crowdsec.bouncer-add"    // register a bouncer, and print its key
+	BouncerRemove daemon.Command = "crowdsec.bouncer-remove" // revoke a bouncer
+	Collections   daemon.Command = "crowdsec.collections"    // list the installed collections
+	Unban         daemon.Command = "crowdsec.unban"          // delete every decision about an address
 )
 
-// LogSource is what both say.
+// LogSource is the log of both in the journal.
 const LogSource daemon.LogSource = "ids"
 
-// Port is the port of the loopback where CrowdSec's local API answers. Its package writes the same one into the credentials of its own
-// agent and tool.
+// Port is the loopback port of CrowdSec's local API. CrowdSec's package configures the same one for its own agent and tool.
 const Port = 8080
 
-// The logs that CrowdSec reads: a unit's in the journal, files where there is no journal, and those that the gateway writes for it.
+// Logs that CrowdSec reads: from the journal or, without one, from files, and those that the gateway writes for it.
 const (
-	// SSHService is systemd's name of sshd, which is no daemon of the gateway.
+	// SSHService is sshd's systemd unit. The gateway does not manage it.
 	SSHService = "ssh.service"
-	// AuthLog is where sshd's words are on a machine without a journal.
+	// AuthLog is sshd's log on a machine without a journal.
 	AuthLog = "/var/log/auth.log"
-	// ProxyLog is where HAProxy's are there.
+	// ProxyLog is HAProxy's log there.
 	ProxyLog = "/var/log/haproxy.log"
-	// WAFLog has a line of JSON for each request that the web application firewall found fault with.
+	// WAFLog has a line of JSON for each request that the web application firewall has flagged.
 	WAFLog = "/var/log/gateway-waf/alerts.json"
-	// DropLog has a line of JSON for each packet that the packet filter dropped and logged.
+	// DropLog has a line of JSON for each dropped packet that the packet filter logged.
 	DropLog = "/var/log/gateway/drops.json"
 )
 
 const (
 	binary  = "/usr/bin/crowdsec"
 	bouncer = "/usr/bin/crowdsec-firewall-bouncer"
-	// cscliTimeout is how long CrowdSec's own tool may take: it may wait for the database that CrowdSec writes.
+	// cscliTimeout allows for a wait while CrowdSec writes to its database.
 	cscliTimeout = 20 * time.Second
 )
 
-// Daemon is their entry in the closed lists.
+// Daemon is the entry of both in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"crowdsec", "crowdsec-firewall-bouncer"},
 	Units: []daemon.UnitSpec{
 		{
 			Unit: Unit, Name: "CrowdSec", Binary: binary,
 			Argv: []string{binary, "-c", configPath},
-			// Its other folders are the package's: the parsers and scenarios that it comes with, and its database.
+			// Its other folders come with its package: bundled parsers and scenarios, and its database.
 			Folders: []daemon.Folder{
 				daemon.FolderAt("/etc/crowdsec/gateway", 0o755, "root", "root"),
-				// It looks for new files in folders that are there when it starts.
+				// It watches for new files only in folders that exist when it starts.
 				daemon.FolderAt("/var/log/gateway-waf", 0o750, "gateway-waf", "gateway-waf"),
 			},
 			Ports: []int{Port},
 			Stop:  syscall.SIGTERM, Grace: 20 * time.Second,
 		},
 		{
-			// It ends when CrowdSec does not answer at its start.
+			// It exits if CrowdSec does not answer when it starts.
 			Unit: Bouncer, Name: "CrowdSec's firewall bouncer", Binary: bouncer,
 			Argv:    []string{bouncer, "-c", bouncerConfigPath},
 			Folders: []daemon.Folder{daemon.FolderAt("/etc/crowdsec/gateway", 0o755, "root", "root")},
@@ -106,7 +104,7 @@ var Daemon = daemon.Daemon{
 		Parsers:   daemon.FileAt("/etc/crowdsec/parsers/s01-parse/gateway-logs.yaml", 0o644, "root", "root", parsersForm.admit),
 		AllowList: daemon.FileAt("/etc/crowdsec/parsers/s02-enrich/gateway-allow-list.yaml", 0o644, "root", "root", allowListForm.admit),
 		Scenarios: daemon.FileAt("/etc/crowdsec/scenarios/gateway-attacks.yaml", 0o644, "root", "root", scenariosForm.admit),
-		// It has the bouncer's key.
+		// It contains the bouncer's key.
 		BouncerConfig: daemon.FileAt(bouncerConfigPath, 0o600, "root", "root", bouncerForm.admit),
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
@@ -119,15 +117,15 @@ var Daemon = daemon.Daemon{
 		Unban:         cscli(isAddress, "decisions", "delete", "--ip"),
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit, Bouncer)}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 8, Name: "ids", Title: "Intrusion detection",
 		Description: "CrowdSec and its firewall bouncer.", Sources: []daemon.LogSource{LogSource},
 	}},
 	Verbs: verbs,
 }
 
-// cscli runs CrowdSec's own tool with the gateway's configuration, and has it answer in JSON. It sets the mode of CrowdSec's database, and
-// must own it for that.
+// cscli runs CrowdSec's own tool with the gateway's configuration and JSON output. The tool sets the mode of CrowdSec's database,
+// so it must run as its owner.
 func cscli(operand func(string) error, args ...string) daemon.CommandSpec {
 	return daemon.CommandSpec{
 		Argv:    append([]string{"/usr/bin/cscli", "--config", configPath, "--error", "--output", "json"}, args...),
@@ -136,7 +134,7 @@ func cscli(operand func(string) error, args ...string) daemon.CommandSpec {
 	}
 }
 
-// Name is the name of an account at CrowdSec.
+// Name is the name of an account that the gateway makes in CrowdSec.
 type Name struct{ value.Text[name] }
 
 type name struct{}
@@ -164,8 +162,8 @@ func isAddress(s string) error {
 
 var bouncerNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// IsBouncer complains about what is not the name of a bouncer. Those that others have made, such as the bouncer's package, are less strict
-// than Name.
+// IsBouncer validates the name of a bouncer. It accepts more than Name, because others, such as the bouncer's package, make
+// bouncers, too.
 func IsBouncer(name string) error {
 	if !bouncerNames.MatchString(name) {
 		return errors.New("must have 1 to 128 letters, digits, dots, hyphens and underscores, and begin with a letter or a digit")

@@ -3,6 +3,7 @@ package crowdsec
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -12,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
-// values are what the fields of a document may have, by their path. A field that is not named is refused.
+// values maps the path of each permitted field to its permitted values.
 type values map[string]*regexp.Regexp
 
 var (
@@ -23,8 +24,8 @@ var (
 	own      = regexp.MustCompile(`^gateway/[a-z-]+$`)
 )
 
-// The documents of CrowdSec's files. They decide where it keeps its data, which programs it starts and which files it reads:
-// none of that is for who asks to choose.
+// CrowdSec's configuration decides where it keeps its data, which programs it starts and which files it reads. The helper's callers
+// must not choose any of that.
 var (
 	configForm = values{
 		"common.daemonize": exactly("true"), "common.log_media": exactly("stdout"), "common.log_level": exactly("info", "warning"), "common.working_dir": exactly("/"),
@@ -51,7 +52,7 @@ var (
 		"name": regexp.MustCompile(`^gateway_[a-z]+$`), "filters[]": regexp.MustCompile(`^Alert\.Remediation == true && Alert\.GetScope\(\) == "[A-Za-z]+"$`),
 		"decisions[].type": exactly("ban"), "decisions[].duration": span, "on_success": exactly("break"),
 	}
-	// Nothing in an expression runs a program; a field data would have a list fetched.
+	// No expression can run a program. A field data would download a list, so it is missing here.
 	parsersForm = values{
 		"name": own, "description": anything, "filter": anything, "onsuccess": exactly("continue", "next_stage"),
 		"grok.pattern": anything, "grok.apply_on": exactly("message"),
@@ -73,7 +74,8 @@ var (
 	}
 )
 
-// admit takes a file whose documents have these values. They are JSON, as the gateway writes them: YAML has ways to say a thing twice.
+// admit accepts a file whose documents have only these values. They must be JSON, as the gateway writes them: YAML has ways to
+// state a field twice.
 func (v values) admit(text string) error {
 	for i, document := range strings.Split(text, "\n---\n") {
 		if i == 0 {
@@ -93,10 +95,10 @@ func (v values) document(text string) error {
 	d.UseNumber()
 	var root map[string]any
 	if err := d.Decode(&root); err != nil {
-		return fmt.Errorf("it is not JSON: %w", err)
+		return fmt.Errorf("not JSON: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("there is something behind it")
+		return errors.New("unexpected text after the JSON object")
 	}
 	if err := once(text); err != nil {
 		return err
@@ -104,10 +106,10 @@ func (v values) document(text string) error {
 	return v.walk("", root)
 }
 
-// once refuses a field that is there twice: who reads YAML may take the other one.
+// once refuses duplicate fields: a YAML parser may use the other value than Go's.
 func once(text string) error {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	var seen []map[string]bool // of the objects around; nil for a list
+	var seen []map[string]bool // keys of the enclosing objects; nil for a list
 	key := false
 	for {
 		token, err := d.Token()
@@ -131,7 +133,7 @@ func once(text string) error {
 		}
 		if name, ok := token.(string); key && ok {
 			if seen[len(seen)-1][name] {
-				return fmt.Errorf("it has %q twice", name)
+				return fmt.Errorf("duplicate field %q", name)
 			}
 			seen[len(seen)-1][name] = true
 			key = false
@@ -164,10 +166,10 @@ func (v values) walk(path string, at any) error {
 	}
 	form, known := v[path]
 	if !known {
-		return fmt.Errorf("it has %q", path)
+		return fmt.Errorf("unexpected field %q", path)
 	}
 	if text := fmt.Sprint(at); !form.MatchString(text) {
-		return fmt.Errorf("%s is %s", path, text)
+		return fmt.Errorf("unexpected value of %s: %s", path, text)
 	}
 	return nil
 }

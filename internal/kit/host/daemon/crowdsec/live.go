@@ -16,21 +16,20 @@ import (
 )
 
 const (
-	// askWithin is how long CrowdSec may take for an answer: a list of bans from its makers has ten thousands of them.
+	// askWithin bounds one answer: CrowdSec's community blocklist has tens of thousands of entries.
 	askWithin = 10 * time.Second
-	// answerLimit bounds what is read of an answer.
+	// answerLimit is in bytes.
 	answerLimit = 64 << 20
 )
 
-// live is the CrowdSec of a machine.
 type live struct {
 	home   home.Home
 	client *http.Client
 }
 
-// New returns the CrowdSec of a machine.
+// New returns a client of the machine's CrowdSec.
 func New(h home.Home) Detection {
-	// No proxy of the environment stands between the machine and itself, and no redirect leads elsewhere.
+	// Requests to loopback must not use a proxy of the environment, and a redirect must not send credentials elsewhere.
 	return &live{h, &http.Client{
 		Transport:     &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -51,7 +50,7 @@ func (s *live) DetectionAsk(ctx context.Context, q Question) (json.RawMessage, e
 	if err != nil {
 		return nil, fmt.Errorf("asking CrowdSec: %w", err)
 	}
-	req.Header.Set("User-Agent", "gateway/1") // CrowdSec refuses machines that name no version
+	req.Header.Set("User-Agent", "gateway/1") // CrowdSec refuses machines without a version
 	if len(q.Body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -71,23 +70,23 @@ func (s *live) DetectionAsk(ctx context.Context, q Question) (json.RawMessage, e
 		return nil, fmt.Errorf("asking CrowdSec: %w", err)
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	if err != nil {
 		return nil, fmt.Errorf("reading CrowdSec's answer: %w", err)
 	}
 	if res.StatusCode >= 300 {
-		return nil, &Refused{Status: res.StatusCode, Text: message(said)}
+		return nil, &Refused{Status: res.StatusCode, Text: message(answer)}
 	}
-	return said, nil
+	return answer, nil
 }
 
-// message is what CrowdSec says about a refusal.
-func message(said []byte) string {
+// message returns the text of a refusal.
+func message(body []byte) string {
 	var answer struct {
 		Message string `json:"message"`
 	}
-	if err := json.Unmarshal(said, &answer); err != nil || answer.Message == "" {
-		return string(said)
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Message == "" {
+		return string(body)
 	}
 	return answer.Message
 }

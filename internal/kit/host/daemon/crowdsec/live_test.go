@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// serve answers in CrowdSec's place.
+// serve runs a server in CrowdSec's place.
 func serve(t *testing.T, handle http.HandlerFunc) *live {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", Port))
@@ -34,7 +34,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *live {
 	return s
 }
 
-func TestWhatCrowdSecIsAsked(t *testing.T) {
+func TestRequestsToCrowdSec(t *testing.T) {
 	var asked string
 	s := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
@@ -47,16 +47,16 @@ func TestWhatCrowdSecIsAsked(t *testing.T) {
 		"GET /v1/alerts/8 Bearer t ":                  {Verb: Alert, ID: 8, Token: "t"},
 		"POST /v1/alerts Bearer t application/json[]": {Verb: AlertAdd, Token: "t", Body: json.RawMessage("[]")},
 	} {
-		if said, err := s.DetectionAsk(t.Context(), q); err != nil || string(said) != `{"fine":true}` || asked != want {
-			t.Errorf("%q instead of %q: %s, %v", asked, want, said, err)
+		if answer, err := s.DetectionAsk(t.Context(), q); err != nil || string(answer) != `{"fine":true}` || asked != want {
+			t.Errorf("%q instead of %q: %s, %v", asked, want, answer, err)
 		}
 	}
 	if _, err := s.DetectionAsk(t.Context(), Question{Verb: "../../x"}); err == nil {
-		t.Error("it asks anything")
+		t.Error("an unknown verb was sent")
 	}
 }
 
-func TestWhatCrowdSecRefuses(t *testing.T) {
+func TestRefusalsOfCrowdSec(t *testing.T) {
 	status, text := 0, ""
 	s := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Location", "http://192.0.2.1/")
@@ -82,7 +82,7 @@ func TestWhatCrowdSecRefuses(t *testing.T) {
 	}
 }
 
-func TestCrowdSecThatDoesNotRun(t *testing.T) {
+func TestCrowdSecIsNotRunning(t *testing.T) {
 	if _, err := New(home.Home{}).DetectionAsk(t.Context(), Question{Verb: Alerts}); !errors.Is(err, daemon.ErrNotRunning) {
 		t.Error(err)
 	}

@@ -12,26 +12,27 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Detection is the running CrowdSec.
+// Detection is the client of a running CrowdSec.
 type Detection interface {
-	// DetectionAsk asks CrowdSec's local API. What that refuses is a *Refused; a CrowdSec that does not run is daemon.ErrNotRunning.
+	// DetectionAsk sends a request to CrowdSec's local API. If the API refuses it, it is a *Refused; if CrowdSec does not run, it
+	// is daemon.ErrNotRunning.
 	DetectionAsk(ctx context.Context, q Question) (json.RawMessage, error)
 }
 
-// Bans are the kernel's tables of the running firewall bouncer.
+// Bans reads and extends the firewall bouncer's tables in the kernel.
 type Bans interface {
-	// DetectionSpare has the firewall bouncer's tables drop the packets of whom it bans before anything else is done with them, forwarded
-	// ones too, and let those of these addresses pass. A bouncer that has no tables, or not yet, is daemon.ErrNotRunning. All of this goes
-	// with the tables when it ends.
+	// DetectionSpare makes the bouncer's tables drop packets of banned addresses before anything else is done with them, also those
+	// that are forwarded, and let the packets of these addresses pass. If the bouncer has no tables (yet), it is
+	// daemon.ErrNotRunning. When the bouncer stops, this goes with its tables.
 	DetectionSpare(ctx context.Context, addresses []netip.Addr) error
-	// DetectionDropped returns those of the addresses of which the kernel drops every packet. Missing tables are daemon.ErrNotRunning; tables
-	// that are not as DetectionSpare leaves them are an error.
+	// DetectionDropped returns which of the addresses are banned and not spared, so that the kernel drops all their packets.
+	// Missing tables are daemon.ErrNotRunning; tables that are not as DetectionSpare leaves them are an error.
 	DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error)
 }
 
 var verbs = daemon.Verbs{"DetectionAsk": daemon.Local, "DetectionSpare": daemon.Repeatable, "DetectionDropped": daemon.Repeatable}
 
-// ServedBans are the bouncer's tables, by way of the helper.
+// ServedBans calls the verbs that the helper executes.
 type ServedBans struct{ Helper daemon.Helper }
 
 func (s ServedBans) DetectionSpare(ctx context.Context, addresses []netip.Addr) error {
@@ -42,8 +43,8 @@ func (s ServedBans) DetectionDropped(ctx context.Context, of []netip.Addr) ([]ne
 	return daemon.Ask[[]netip.Addr](ctx, s.Helper, "DetectionDropped", of)
 }
 
-// The firewall bouncer's tables, its chain in each, which drops packets that come to the gateway itself, and the set with whose. The
-// gateway adds a chain that drops every packet of these, and the set with whose are let pass.
+// The firewall bouncer has a table for each family, with a set of the banned addresses and a chain that drops their packets to the
+// gateway itself. The gateway adds BansChain, which drops all of their packets, and SparedSet, whose packets pass.
 const (
 	BansChain = "gateway-bans"
 	SparedSet = "gateway-spared"
@@ -52,20 +53,20 @@ const (
 	Table6, Chain6, Set6 = "crowdsec6", "crowdsec6-chain", "crowdsec6-blacklists"
 )
 
-// Verb is one thing that the local API does.
+// Verb is an operation of the local API.
 type Verb string
 
-// The verbs.
+// All verbs.
 const (
-	Login          Verb = "login"           // a token for the account of a machine
-	Decisions      Verb = "decisions"       // what is decided, for the key of a bouncer
-	DecisionRemove Verb = "decision-remove" // end the decision with the id
-	Alerts         Verb = "alerts"          // what was found
-	Alert          Verb = "alert"           // the alert with the id
-	AlertAdd       Verb = "alert-add"       // report something, and what is decided about it
+	Login          Verb = "login"           // get a token for a machine's account
+	Decisions      Verb = "decisions"       // list decisions, with a bouncer's key
+	DecisionRemove Verb = "decision-remove" // delete the decision with the id
+	Alerts         Verb = "alerts"          // list alerts
+	Alert          Verb = "alert"           // get the alert with the id
+	AlertAdd       Verb = "alert-add"       // report alerts with their decisions
 )
 
-// requests is the closed list.
+// requests is the closed list of verbs.
 var requests = map[Verb]struct {
 	method, path string
 	id           bool
@@ -81,9 +82,9 @@ var requests = map[Verb]struct {
 // Question is a request to the local API.
 type Question struct {
 	Verb Verb
-	// ID is the number of the decision or the alert, for the verbs that are about one.
+	// ID is the number of the decision or the alert, for verbs about one.
 	ID int64
-	// Token is that of a machine, and Key that of a bouncer. A verb takes one of them.
+	// Token authenticates a machine, and Key a bouncer. Each verb takes one of them.
 	Token, Key string
 	Query      url.Values
 	Body       json.RawMessage
@@ -92,7 +93,7 @@ type Question struct {
 func (q Question) Request() (method, path string, err error) {
 	verb, ok := requests[q.Verb]
 	if !ok {
-		return "", "", fmt.Errorf("no verb %q for CrowdSec in the list", string(q.Verb))
+		return "", "", fmt.Errorf("unknown CrowdSec verb %q", string(q.Verb))
 	}
 	path = verb.path
 	if verb.id {
@@ -104,7 +105,7 @@ func (q Question) Request() (method, path string, err error) {
 	return verb.method, path, nil
 }
 
-// Refused is a request that the local API refused.
+// Refused is an error status of the local API.
 type Refused struct {
 	Status int
 	Text   string
@@ -114,7 +115,7 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("CrowdSec answers %d: %s", e.Status, daemon.FirstLines(e.Text))
 }
 
-// Unknown tells whether CrowdSec does not know who asks.
+// Unknown reports whether CrowdSec rejected the credentials.
 func (e *Refused) Unknown() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }

@@ -1,4 +1,4 @@
-// Package freeradius is the RADIUS server: what the kit knows of it, and the conversation with it.
+// Package freeradius describes the RADIUS server to the kit, and has the client that tests logins.
 package freeradius
 
 import (
@@ -8,36 +8,36 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is FreeRADIUS.
+// Unit is FreeRADIUS's systemd unit.
 const Unit daemon.Unit = "freeradius"
 
-// The files.
+// Configuration files. Config includes Clients and Users.
 const (
 	Config  daemon.Place = "freeradius.config"
 	Clients daemon.Place = "freeradius.clients"
 	Users   daemon.Place = "freeradius.users"
 )
 
-// Check asks: is the staged Config good, with the staged files that it names?
+// Check validates the staged Config together with the staged Clients and Users.
 const Check daemon.Command = "freeradius.check"
 
-// The logs.
+// Log files.
 const (
-	Logins    daemon.Log = "freeradius.logins" // who tried to log in
-	ServerLog daemon.Log = "freeradius.server" // what the server says about itself and about what it drops
+	Logins    daemon.Log = "freeradius.logins" // login attempts
+	ServerLog daemon.Log = "freeradius.server" // the server's own messages, and dropped requests
 )
 
-// LogSource is what it says to the journal.
+// LogSource is FreeRADIUS's log in the journal.
 const LogSource daemon.LogSource = "radius"
 
 const binary = "/usr/sbin/freeradius"
 
-// Daemon is its entry in the closed lists.
+// Daemon is FreeRADIUS's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"freeradius"},
 	Units: []daemon.UnitSpec{{
 		Unit: Unit, Name: "FreeRADIUS", Binary: binary,
-		// As the package's unit runs it: without a privilege from the start. -P: or it would not say when it serves.
+		// As the package's unit runs it: unprivileged from the start. Without -P it would write no pid file to tell that it serves.
 		Argv: []string{
 			"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", binary, "-f", "-P", "-d", "/etc/freeradius/gateway",
 		},
@@ -66,7 +66,7 @@ var Daemon = daemon.Daemon{
 		ServerLog: {Path: "/var/log/freeradius/radius.log", Limit: 8 << 20},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 6, Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.",
 		Sources: []daemon.LogSource{LogSource}, Files: []daemon.Log{ServerLog, Logins}, Admins: true,
 	}},

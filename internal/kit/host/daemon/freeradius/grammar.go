@@ -6,8 +6,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/grammar"
 )
 
-// admit takes the gateway's lines and no others: FreeRADIUS runs and loads programs in too many ways to name them, also when it
-// only checks a file.
+// admit accepts the gateway's lines and no others: FreeRADIUS has too many ways to run and load programs, even while it only checks
+// a file, to name them all.
 var admit = grammar.OnlyLines(place.MatchString,
 	"name = freeradius", "prefix = /usr", "libdir = /usr/lib/freeradius", "logdir = /var/log/freeradius", "run_dir = /run/freeradius", "pidfile = ${run_dir}/freeradius.pid", "correct_escapes = true", "hostname_lookups = no", "proxy_requests = no", "max_request_time = 5", "cleanup_delay = 5", "max_requests = 16384",
 	"log {", "destination = files", "file = ${logdir}/radius.log", "colourise = no", "auth = no", "auth_badpass = no", "auth_goodpass = no", "}",
@@ -23,16 +23,16 @@ var admit = grammar.OnlyLines(place.MatchString,
 	`format = "%l|%{client:shortname}|%{reply:Packet-Type}|%{control:Tmp-String-0}|%{hex:&User-Name}|%{hex:&Calling-Station-Id}"`,
 	`if (&User-Name =~ /^\+/ && "%{client:shortname}" != '+gateway') {`, `if (&User-Name !~ /^\+/ || "%{client:shortname}" != '+gateway') {`)
 
-// place is where FreeRADIUS listens, or where a client is.
+// place matches where FreeRADIUS listens, or where a client is.
 var place = regexp.MustCompile(`^(?:ipv[46]addr = (?:\*|::|'` + grammar.Address + `')|port = [0-9]{1,5})$`)
 
-// client is a line about a client. In a text nothing is evaluated, and a back slash stands before a quote alone.
+// client matches a line about a client. Nothing in single quotes is expanded, and there a backslash may only precede a quote.
 var client = regexp.MustCompile(`^(?:client (?:gateway|[0-9a-f-]{36}) \{|\}|shortname = (?:\+gateway|'[^'\\]*')|require_message_authenticator = (?:yes|no)|secret = '(?:[^'\\]|\\')*')$`)
 
 var admitClients = grammar.OnlyLines(func(line string) bool { return place.MatchString(line) || client.MatchString(line) })
 
-// A user has a name and a password, or is turned away, and a few things may be told to who lets it in. In a text in single quotes nothing is
-// evaluated; a back slash stands there before a quote or another one alone, so that there are no two ways to read it.
+// A user has a name and a password, or is rejected, and may have a few reply attributes. Nothing in single quotes is expanded, and
+// there a backslash may only precede a quote or another backslash, so that the text has only one reading.
 var (
 	user  = regexp.MustCompile(`^(?:\+[0-9a-f]{32}|[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}) (?:Auth-Type := Reject|Cleartext-Password := (?:[0-9a-f]{32}|'(?:[^'\\]|\\['\\])*'))$`)
 	reply = regexp.MustCompile(`^(?:Framed-IP-Address := '[0-9.]+'|Session-Timeout := [0-9]{1,10}|Tunnel-Type := VLAN|Tunnel-Medium-Type := IEEE-802|Tunnel-Private-Group-Id := [0-9]{1,4})(?: ,)?$`)

@@ -21,16 +21,15 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// live is the FreeRADIUS of a machine.
 type live struct{ home home.Home }
 
-// New returns the FreeRADIUS of a machine.
+// New returns a client of the machine's FreeRADIUS.
 func New(h home.Home) Radius { return &live{h} }
 
 const (
-	// askWithin is how long FreeRADIUS may take for an answer: it delays rejected logins by one second.
+	// askWithin bounds one answer. FreeRADIUS delays rejections by one second.
 	askWithin = 5 * time.Second
-	// retry is when a question is asked again: a datagram may be lost.
+	// retry is when a request is sent again, because a datagram may be lost.
 	retry = 2 * time.Second
 )
 
@@ -40,7 +39,7 @@ func (s *live) RadiusLogin(ctx context.Context, l Login) (Answer, error) {
 	}
 	request, err := packet(l)
 	if err != nil {
-		return Answer{}, fmt.Errorf("a log-in that cannot be asked for: %w", err)
+		return Answer{}, fmt.Errorf("building the login request: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("freeradius did not answer within %s: %w", askWithin, context.DeadlineExceeded))
 	defer cancel()
@@ -64,7 +63,7 @@ func (s *live) RadiusLogin(ctx context.Context, l Login) (Answer, error) {
 	return answer, nil
 }
 
-// packet is the request, signed: the server takes no other.
+// packet builds the request and signs it: the server accepts no other.
 func packet(l Login) (*radius.Packet, error) {
 	p := radius.New(radius.CodeAccessRequest, []byte(l.Secret))
 	if err := rfc2865.UserName_SetString(p, l.User); err != nil {
@@ -74,7 +73,7 @@ func packet(l Login) (*radius.Packet, error) {
 		return nil, err
 	}
 	if l.CHAP {
-		// The identifier, and the digest of it, the password and the challenge, which is the request's authenticator.
+		// The id, followed by the MD5 of the id, the password and the challenge, which is the request's authenticator.
 		id := make([]byte, 1)
 		if _, err := rand.Read(id); err != nil {
 			return nil, err
@@ -98,7 +97,7 @@ func packet(l Login) (*radius.Packet, error) {
 	return p, rfc2869.MessageAuthenticator_Set(p, mac.Sum(nil))
 }
 
-// attribute is an attribute of an answer in words; one that is of no use to people has none.
+// attribute formats an attribute of an answer for people; empty for those that are of no use to them.
 func attribute(a *radius.AVP, p *radius.Packet) string {
 	switch a.Type {
 	case rfc2869.MessageAuthenticator_Type:

@@ -5,36 +5,36 @@ import (
 	"net/netip"
 	"time"
 
-	_ "layeh.com/radius/rfc3580" // the name of VLAN
+	_ "layeh.com/radius/rfc3580" // registers the name of tunnel type VLAN
 
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Self is the address of the gateway as a client of its own RADIUS server, and the address at which that listens for it.
-// It is one of the machine's own that nobody else uses, so that a client of an operator may be 127.0.0.1.
+// Self is the gateway's address as a client of its own RADIUS server; the server also listens on it for that client. Nothing else
+// uses this loopback address, so operators may still add a client at 127.0.0.1.
 var Self = netip.MustParseAddr("127.255.255.254")
 
-// Radius is the running FreeRADIUS.
+// Radius is the client of a running FreeRADIUS.
 type Radius interface {
-	// RadiusLogin logs in at the machine's own FreeRADIUS, from Self, and returns its answer, which may be a refusal. A
-	// FreeRADIUS that does not run is daemon.ErrNotRunning.
+	// RadiusLogin tries a login at the machine's own FreeRADIUS, as the client Self. A rejection is an answer, not an error. If
+	// FreeRADIUS does not run, it is daemon.ErrNotRunning.
 	RadiusLogin(ctx context.Context, l Login) (Answer, error)
 }
 
 var verbs = daemon.Verbs{"RadiusLogin": daemon.Local}
 
-// Login is an attempt to log in.
+// Login is a login attempt.
 type Login struct {
 	Port           int
-	Secret         string // what Self shares with the server
+	Secret         string // shared secret of the client Self
 	User, Password string
 	CHAP           bool // otherwise PAP
 }
 
-// Answer is what the server answered.
+// Answer is the server's answer.
 type Answer struct {
 	Accepted bool
-	// Attributes are what it replied, such as Session-Timeout = 3600.
+	// Attributes are reply attributes, such as Session-Timeout = 3600.
 	Attributes []string
 	Duration   time.Duration
 }

@@ -4,7 +4,7 @@ import "context"
 
 const IdleFor = idleFor
 
-var ServesNothing = servesNothing
+var IsIdle = isIdle
 
-// End ends a worker of a live HAProxy.
+// End kills a worker of a live HAProxy.
 func End(ctx context.Context, p Proxy, pid int) { p.(*live).end(ctx, pid) }

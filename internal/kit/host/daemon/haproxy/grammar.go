@@ -10,8 +10,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/grammar"
 )
 
-// forms are HAProxy's directives that the gateway writes, and what may follow them: who HAProxy is, which files and sockets it
-// reaches, and everything else that is not a rule for requests. HAProxy reads its files as root.
+// forms are the directives that the gateway writes, except those about requests, and what may follow them. They decide which user
+// HAProxy runs as and which files and sockets it opens; it reads its files as root.
 var forms = grammar.Following(map[string]string{
 	"global": ``, "defaults": ``, "frontend": `gateway_[a-z]+`, "backend": `gateway_[0-9a-z_-]+`, "resolvers": `gateway_dns`,
 
@@ -59,28 +59,29 @@ const (
 		`sni (?:req\.fhdr\(host\),host_only|str\([A-Za-z0-9_.-]+\))|check-ssl|check-alpn http/1\.1|check-sni [A-Za-z0-9_.-]+|ws h1|backup|disabled|resolvers gateway_dns|init-addr last,libc,none|send-proxy-v2`
 )
 
-// ofGlobal are the directives that mean something in the section global alone.
+// ofGlobal are the directives that are valid only in the section global.
 var ofGlobal = []string{"default-path", "group", "setcap", "setenv", "stats", "user"}
 
-// rules are the directives about requests. Their words are looked at one by one.
+// rules are the directives about requests. Their words are checked one by one.
 var rules = []string{"http-request", "http-response", "http-after-response", "log-format"}
 
-// actions are what rules do. One that sets a variable names it in the same word.
+// actions are the actions of rules. One that sets a variable names it in the same word.
 var actions = regexp.MustCompile(`^(?:set-var\([a-z.]+\)|deny|redirect|return|track-sc[01]|wait-for-body|(?:add|del|set)-header|set-path|send-spoe-group|set-log-level)$`)
 
-// headerName is the name of a header, or the form of all that are taken away.
+// headerName matches the name of a header, or the pattern of those that the gateway deletes.
 var headerName = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9!#$&'*+.^_|~-]*|\^\(x\[-_\]\(forwarded\[-_\]\.\*\|real\[-_\]ip\)\|forwarded\)\$)$`)
 
-// Files of the gateway that rules name: pages behind a word, and maps in a converter. They are below the folder of the configuration.
+// Files that rules may read, relative to the folder of the configuration: pages after a keyword, maps in a converter.
 var (
 	pages = map[string]string{"file": "pages/maintenance.html", "lf-file": "pages/blocked.html"}
 	maps  = regexp.MustCompile(`^(?:map_str\(maps/(?:headers|hosts|switches|wildcards)\.map\)|map_beg\(maps/routes\.map\))`)
 )
 
-// fileWords are followed by the name of a file.
+// fileWords are keywords that a file name follows.
 var fileWords = regexp.MustCompile(`^(?:lf-)?file$|^(?:default-)?errorfiles?$|^(?:ca|crl|ca-verify|crt-ignore-err|ca-sign)-file$|^crt(?:-list|-base)?$|^ca-base$`)
 
-// functions are the fetches and converters that the gateway uses, besides those that read a map. Others read files or the environment.
+// functions are the fetches and converters that the gateway uses, besides map converters. Others could read files or the
+// environment.
 var functions = []string{
 	"bytes", "concat", "date", "field", "ipmask", "mul", "req.fhdr", "req.hdr", "req.hdr_cnt", "req.hdr_val", "res.hdr", "rtrim", "sc_http_req_rate", "set-var", "srv_is_up", "str", "sub", "uuid", "var",
 }
@@ -88,7 +89,7 @@ var functions = []string{
 var function = regexp.MustCompile(`([A-Za-z0-9_.-]+)\(`)
 
 func admit(text string) error {
-	// located says that names of files are relative to the configuration. HAProxy forgets that when it has read a filter's file.
+	// located is set while file names are relative to the configuration. HAProxy forgets that once it has read a filter's file.
 	section, located := "", false
 	named := map[string]bool{}
 	err := grammar.Lines(text, grammar.AnyLength, func(words []string) error {
@@ -99,7 +100,7 @@ func admit(text string) error {
 		first := words[0]
 		if slices.Contains(rules, first) {
 			if !located {
-				return errors.New("it does not say yet where its files are")
+				return errors.New("default-path config must come first")
 			}
 			return checkRule(words)
 		}
@@ -107,7 +108,7 @@ func admit(text string) error {
 			return err
 		}
 		if first != "setenv" && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, " ") }) {
-			return fmt.Errorf("it has a blank within a word: %q", words)
+			return fmt.Errorf("a word contains a space: %q", words)
 		}
 		switch first {
 		case "global", "defaults", "frontend", "backend", "resolvers":
@@ -116,62 +117,62 @@ func admit(text string) error {
 			located = true
 		case "bind", "server":
 			if !located {
-				return errors.New("it does not say yet where its files are")
+				return errors.New("default-path config must come first")
 			}
 		case "filter":
 			if !located {
-				return errors.New("it does not say yet where its files are")
+				return errors.New("default-path config must come first")
 			}
 			located = false
 		}
 		if slices.Contains(ofGlobal, first) && section != "global" {
-			return fmt.Errorf("it has %q outside of global", first)
+			return fmt.Errorf("%q outside of global", first)
 		}
 		named[first] = true
 		return nil
 	})
 	if err == nil && !(named["user"] && named["group"]) {
-		err = errors.New("it leaves HAProxy the rights of root")
+		err = errors.New("HAProxy would keep running as root: user and group are missing")
 	}
 	return err
 }
 
-// checkRule looks at the words of a rule about requests.
+// checkRule checks a rule about requests.
 func checkRule(words []string) error {
 	from := 1
 	if words[0] != "log-format" {
 		if len(words) < 2 || !actions.MatchString(words[1]) {
-			return fmt.Errorf("it has %q", strings.Join(words, " "))
+			return fmt.Errorf("unexpected %q", strings.Join(words, " "))
 		}
 		if strings.HasSuffix(words[1], "-header") {
 			if len(words) < 3 || !headerName.MatchString(words[2]) {
-				return fmt.Errorf("it has %q", strings.Join(words, " "))
+				return fmt.Errorf("unexpected %q", strings.Join(words, " "))
 			}
-			from = 3 // a header may be named like a word that means something
+			from = 3 // a header's name may look like a keyword
 		}
 	}
 	return checkExpressions(words[from:])
 }
 
-// checkExpressions looks at words that HAProxy evaluates: for options, functions and files.
+// checkExpressions checks words that HAProxy evaluates for options, functions and files.
 func checkExpressions(words []string) error {
 	for i, word := range words {
 		if strings.HasPrefix(word, "-") && word != "-m" && word != "-i" {
-			return fmt.Errorf("it has the option %q", word)
+			return fmt.Errorf("unexpected option %q", word)
 		}
 		if fileWords.MatchString(word) && (i+1 == len(words) || pages[word] == "" || pages[word] != words[i+1]) {
-			return fmt.Errorf("it reads a file: %q", words[i:])
+			return fmt.Errorf("reads a file: %q", words[i:])
 		}
 		for _, at := range function.FindAllStringSubmatchIndex(word, -1) {
 			if name := word[at[2]:at[3]]; !slices.Contains(functions, name) && !maps.MatchString(word[at[2]:]) {
-				return fmt.Errorf("it has %q", word[at[2]:])
+				return fmt.Errorf("unexpected %q", word[at[2]:])
 			}
 		}
 	}
 	return nil
 }
 
-// admitInspection takes how HAProxy asks the web application firewall: through a backend of its own configuration, and of no other file.
+// admitInspection accepts the file that says how HAProxy queries the WAF agent. It may read no other file.
 func admitInspection(text string) error {
 	known := grammar.Only("[waf]", "args", "groups", "max-frame-size", "maxconnrate", "messages", "no", "option", "spoe-agent", "spoe-group", "spoe-message", "timeout", "use-backend")
 	return grammar.Lines(text, grammar.AnyLength, func(words []string) error {
@@ -181,7 +182,7 @@ func admitInspection(text string) error {
 		}
 		for _, word := range words {
 			if strings.Contains(word, "map_") {
-				return fmt.Errorf("it has %q", word)
+				return fmt.Errorf("unexpected %q", word)
 			}
 		}
 		if err := checkExpressions(words[1:]); err != nil {
@@ -191,24 +192,24 @@ func admitInspection(text string) error {
 	})
 }
 
-// admitPage takes what HAProxy evaluates before it answers it.
+// admitPage accepts a page in which the request's id is the only expression.
 func admitPage(text string) error {
 	if strings.Contains(strings.NewReplacer("%%", "", "%[unique-id]", "").Replace(text), "%") {
-		return errors.New("it has more to evaluate than the number of the request")
+		return errors.New("only %[unique-id] may be evaluated")
 	}
 	return nil
 }
 
 var certificate = regexp.MustCompile(`^certificates/(?:default|[0-9a-f-]{36})\.pem(?: [*A-Za-z0-9_.-]+)*$`)
 
-// admitCertificates takes names of files with keys, which HAProxy reads as root.
+// admitCertificates accepts only names of the gateway's certificates: HAProxy reads them as root.
 var admitCertificates = grammar.OnlyLines(certificate.MatchString)
 
-// separator is between the headers of a site, and is the one character that the gateway writes by its number.
+// separator separates the headers of a site. It is the only character that the gateway writes as an escape.
 const separator = `\x1f`
 
-// wordsOf splits a line into words as HAProxy does, so that quotes do not hide what a word is. HAProxy knows more ways to write a
-// character, variables, and comments behind a directive: what the gateway does not write is refused.
+// wordsOf splits a line into words as HAProxy does, so that quotes cannot hide a keyword. HAProxy has further escapes, variables
+// and trailing comments, which the gateway never writes; they are refused.
 func wordsOf(line string) (words []string, err error) {
 	var word strings.Builder
 	var quote byte
@@ -219,7 +220,7 @@ func wordsOf(line string) (words []string, err error) {
 		case quote != 0 && c == quote:
 			quote = 0
 		case quote == '"' && (c == '\\' || c == '$'):
-			return nil, fmt.Errorf("it has %q in double quotes", c)
+			return nil, fmt.Errorf("unexpected %q in double quotes", c)
 		case quote != 0:
 			word.WriteByte(c)
 		case c == '\'' || c == '"':
@@ -233,11 +234,11 @@ func wordsOf(line string) (words []string, err error) {
 			word.WriteString("\x1f")
 			i += len(separator) - 1
 		case c == '\\':
-			return nil, errors.New("it has a back slash")
+			return nil, errors.New("unexpected backslash")
 		case c == '$' && i+1 < len(line) && line[i+1] != ' ':
-			return nil, errors.New("it has a variable")
+			return nil, errors.New("unexpected variable")
 		case c == '#':
-			return nil, errors.New("it has a comment behind it")
+			return nil, errors.New("unexpected comment after the directive")
 		case c == ' ':
 			if in {
 				words = append(words, word.String())
@@ -250,7 +251,7 @@ func wordsOf(line string) (words []string, err error) {
 		}
 	}
 	if quote != 0 {
-		return nil, errors.New("a quote does not end")
+		return nil, errors.New("unterminated quote")
 	}
 	if in {
 		words = append(words, word.String())

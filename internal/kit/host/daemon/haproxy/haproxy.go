@@ -1,4 +1,4 @@
-// Package haproxy is the reverse proxy's daemon: what the kit knows of it, and the conversation with it.
+// Package haproxy describes the reverse proxy to the kit, and has the client of its sockets.
 package haproxy
 
 import (
@@ -10,10 +10,10 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is HAProxy: a master, and the workers that it starts.
+// Unit is HAProxy's systemd unit: a master and its workers.
 const Unit daemon.Unit = "haproxy"
 
-// The files. Paths in the configuration are relative to the folder of Config, so that a staged copy of all of them can be checked.
+// Configuration files. Paths in Config are relative to its folder, so that a staged copy of all files can be checked.
 const (
 	Config             daemon.Place = "haproxy.config"
 	Hosts              daemon.Place = "haproxy.map.hosts"
@@ -23,7 +23,7 @@ const (
 	Switches           daemon.Place = "haproxy.map.switches"
 	MaintenancePage    daemon.Place = "haproxy.page.maintenance"
 	BlockedPage        daemon.Place = "haproxy.page.blocked"
-	Inspection         daemon.Place = "haproxy.inspection" // how it asks the web application firewall
+	Inspection         daemon.Place = "haproxy.inspection" // how it queries the WAF agent
 	CertificateList    daemon.Place = "haproxy.certificates"
 	ManagementList     daemon.Place = "haproxy.management"
 	DefaultCertificate daemon.Place = "haproxy.certificate.default"
@@ -34,29 +34,29 @@ const (
 	certificateFolder = "/etc/haproxy/gateway/certificates/"
 )
 
-// Certificate is a certificate of the reverse proxy with its key.
+// Certificate is the place of a certificate with its key.
 func Certificate(id uuid.UUID) daemon.Place { return daemon.Place(certificatePrefix + id.String()) }
 
-// The commands.
+// Commands of the program.
 const (
-	Check   daemon.Command = "haproxy.check"   // is the staged Config good, with the staged files that it names?
-	Version daemon.Command = "haproxy.version" // which version it is, and what is built in
+	Check   daemon.Command = "haproxy.check"   // validate the staged Config with the staged files that it names
+	Version daemon.Command = "haproxy.version" // version and build options
 )
 
-// What it says.
+// HAProxy logs to one unit's journal; the kit splits it.
 const (
-	LogSource         daemon.LogSource = "proxy"          // about itself
-	RequestsLogSource daemon.LogSource = "proxy-requests" // about the requests that it logs
+	LogSource         daemon.LogSource = "proxy"          // its own messages
+	RequestsLogSource daemon.LogSource = "proxy-requests" // request lines
 )
 
-// Requests is the name under which people read of requests: the one log that says which domain it speaks of.
+// Requests names the view of the request log, the only one whose entries belong to a domain.
 const Requests = "reverse-proxy-access"
 
 const binary = "/usr/sbin/haproxy"
 
 var yes, no = true, false
 
-// Daemon is its entry in the closed lists.
+// Daemon is HAProxy's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"haproxy"},
 	Units: []daemon.UnitSpec{{
@@ -74,11 +74,11 @@ var Daemon = daemon.Daemon{
 		},
 		Ports: []int{80, 443, 3443},
 		Ready: AdminSocket,
-		// The signal that ends it at once; there is another one that waits for its clients.
+		// SIGTERM ends it immediately; SIGUSR1 would wait for its clients.
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	}},
 	Places: map[daemon.Place]daemon.PlaceSpec{
-		// HAProxy reads its files as root. The values of headers are nobody else's business.
+		// HAProxy reads its files as root. Header values may be secret, so nobody else can read them.
 		Config:             daemon.FileAt("/etc/haproxy/gateway/haproxy.cfg", 0o640, "root", "root", admit),
 		Hosts:              daemon.FileAt("/etc/haproxy/gateway/maps/hosts.map", 0o640, "root", "root", nil),
 		Wildcards:          daemon.FileAt("/etc/haproxy/gateway/maps/wildcards.map", 0o640, "root", "root", nil),
@@ -110,7 +110,7 @@ var Daemon = daemon.Daemon{
 		LogSource:         {Services: daemon.Services(Unit), Requests: &no},
 		RequestsLogSource: {Services: daemon.Services(Unit), Requests: &yes},
 	},
-	Shown: []daemon.Shown{
+	LogViews: []daemon.LogView{
 		{Order: 1, Name: "reverse-proxy", Title: "Reverse proxy",
 			Description: "Messages of HAProxy about itself and its servers.", Sources: []daemon.LogSource{LogSource}},
 		{Order: 1, Name: Requests, Title: "Reverse proxy, requests",

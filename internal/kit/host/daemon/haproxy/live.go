@@ -20,31 +20,31 @@ import (
 )
 
 const (
-	// askWithin is how long HAProxy may take for one answer.
+	// askWithin bounds one answer.
 	askWithin = 10 * time.Second
 	// reloadWithin is how long a new worker may take to read its files.
 	reloadWithin = 2 * time.Minute
-	// retry is how long to wait for a master that does not listen because it is restarting itself.
+	// retry is the poll interval while the master does not listen because it is re-executing itself.
 	retry = 5 * time.Millisecond
-	// letGo is how long former workers may take to hear that they are former ones.
-	letGo = 10 * time.Second
-	// goneAfter is how long no master may be seen before it counts as gone: a restart rewrites the file with its number.
+	// releaseWithin is how long old workers may take to stop accepting connections after a reload.
+	releaseWithin = 10 * time.Second
+	// goneAfter is how long the master may be missing before it counts as not running: a re-exec rewrites the pid file.
 	goneAfter = 500 * time.Millisecond
-	// idleFor is how long a former worker may have nothing left to do before it is ended, and seeOff how long one look at all of them may take.
-	idleFor = 3 * time.Second
-	seeOff  = time.Second
+	// idleFor is how long an old worker may be idle before it is killed; checkWithin bounds one check of all old workers.
+	idleFor     = 3 * time.Second
+	checkWithin = time.Second
 )
 
-// live is the HAProxy of a machine.
+// live is the client of the machine's HAProxy.
 type live struct {
 	home home.Home
 
-	mu     sync.Mutex
-	looked time.Time // when former workers were last looked at
-	idle   []int     // those of them that had nothing left to do
+	mu      sync.Mutex
+	checked time.Time // last check of the old workers
+	idle    []int     // those that were idle then
 }
 
-// New returns the HAProxy of a machine.
+// New returns a client of the machine's HAProxy.
 func New(h home.Home) Proxy { return &live{home: h} }
 
 var errNotRunning = fmt.Errorf("haproxy: %w", daemon.ErrNotRunning)
@@ -65,22 +65,22 @@ func (s *live) ProxyAsk(ctx context.Context, questions ...Question) ([]string, e
 	return answers, nil
 }
 
-// escape keeps what has a meaning on HAProxy's command line from having one.
+// escape quotes the special characters of HAProxy's command line.
 var escape = strings.NewReplacer(`\`, `\\`, " ", `\ `, ";", `\;`)
 
-// text is the question as it is sent.
+// text encodes a question for the wire.
 func text(q Question) (string, error) {
 	words := make([]string, len(q.Words))
 	for i, word := range q.Words {
 		if word == "" || word == "<<" || strings.ContainsFunc(word, func(r rune) bool { return r < ' ' && r != '\x1f' || r == 0x7f }) {
-			return "", fmt.Errorf("%q cannot be a word of a question to haproxy", word)
+			return "", fmt.Errorf("%q is not allowed in a question to haproxy", word)
 		}
 		words[i] = escape.Replace(word)
 	}
 	command := strings.Join(words, " ")
 	switch {
 	case command == "":
-		return "", errors.New("a question to haproxy without words")
+		return "", errors.New("empty question to haproxy")
 	case q.Payload == "":
 		return command + "\n", nil
 	case strings.ContainsAny(q.Payload, "\x00\r"):
@@ -88,7 +88,7 @@ func text(q Question) (string, error) {
 	}
 	payload := strings.TrimSuffix(q.Payload, "\n")
 	if slices.Contains(strings.Split(payload, "\n"), "") {
-		return "", fmt.Errorf("the payload of %q has an empty line, which would end it", command)
+		return "", fmt.Errorf("the payload of %q has an empty line, which would end the payload", command)
 	}
 	text := command + " <<\n" + payload + "\n\n"
 	if len(text) > QuestionLimit {
@@ -97,19 +97,18 @@ func text(q Question) (string, error) {
 	return text, nil
 }
 
-// errNoAnswer is a connection that HAProxy closed without a word: the process went away.
-var errNoAnswer = errors.New("haproxy went away")
+// errNoAnswer means that HAProxy closed the connection without an answer, because the process exited.
+var errNoAnswer = errors.New("haproxy closed the connection")
 
-// tell sends a text to one of HAProxy's sockets.
-func (s *live) tell(ctx context.Context, socket, text string) (string, error) {
-	return talk.Tell(ctx, s.home.Path(socket), text)
+func (s *live) send(ctx context.Context, socket, text string) (string, error) {
+	return talk.Ask(ctx, s.home.Path(socket), text)
 }
 
-// ask asks on one of HAProxy's sockets. Every answer has at least a newline.
+// ask sends a command and returns the answer. Every answer has at least a newline, so an empty one means that the process is gone.
 func (s *live) ask(ctx context.Context, socket, text string) (string, error) {
 	ctx, cancel := asking(ctx)
 	defer cancel()
-	answer, err := s.tell(ctx, socket, text)
+	answer, err := s.send(ctx, socket, text)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return "", errNotRunning
@@ -123,12 +122,11 @@ func (s *live) ask(ctx context.Context, socket, text string) (string, error) {
 	return strings.Trim(answer, "\n"), nil
 }
 
-// asking bounds the time for one answer.
 func asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("haproxy did not answer within %s: %w", askWithin, context.DeadlineExceeded))
 }
 
-// ProxyProcess tells who serves, and ends former workers that have not noticed that they are done.
+// ProxyProcess also kills old workers that hang, because it is called often enough.
 func (s *live) ProxyProcess(ctx context.Context) (Process, error) {
 	ctx, cancel := asking(ctx)
 	defer cancel()
@@ -139,22 +137,22 @@ func (s *live) ProxyProcess(ctx context.Context) (Process, error) {
 	return p.current(), err
 }
 
-// endIdle ends former workers that serve nothing and still do not exit, when two looks in a row find them so. The threads of HAProxy 2.6 exit one
-// by one. A thread that checks after another one has exited never sees that all are done: it spins and uses a whole core, and hard-stop-after
-// does not end it. Every runtime change asks who serves, so most calls look at nothing.
+// endIdle kills old workers that two checks in a row found idle and still running. The threads of HAProxy 2.6 exit one by one. A
+// thread that checks after another one has exited never sees that all are done: it spins at 100 % of a core, and hard-stop-after
+// does not end it. ProxyProcess runs at every runtime change, so most calls return without a check.
 func (s *live) endIdle(ctx context.Context, workers []int) {
 	if !s.mu.TryLock() {
-		return // another call looks already
+		return // another call is checking
 	}
 	defer s.mu.Unlock()
-	if time.Since(s.looked) < idleFor {
+	if time.Since(s.checked) < idleFor {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, seeOff)
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	var idle []int
 	for _, pid := range workers {
-		if said, err := s.about(ctx, pid); err != nil || !servesNothing(said) {
+		if info, err := s.info(ctx, pid); err != nil || !isIdle(info) {
 			continue
 		}
 		if slices.Contains(s.idle, pid) {
@@ -162,23 +160,23 @@ func (s *live) endIdle(ctx context.Context, workers []int) {
 		}
 		idle = append(idle, pid)
 	}
-	s.looked, s.idle = time.Now(), idle
+	s.checked, s.idle = time.Now(), idle
 }
 
-// about is what a worker says about itself.
-func (s *live) about(ctx context.Context, pid int) (string, error) {
-	return s.tell(ctx, MasterSocket, fmt.Sprintf("@!%d show info\n", pid))
+// info returns a worker's own statistics.
+func (s *live) info(ctx context.Context, pid int) (string, error) {
+	return s.send(ctx, MasterSocket, fmt.Sprintf("@!%d show info\n", pid))
 }
 
-// end ends a worker at once. That is its answer.
+// end kills a worker. It exits without an answer.
 func (s *live) end(ctx context.Context, pid int) {
-	_, _ = s.tell(ctx, MasterSocket, fmt.Sprintf("expert-mode on; @!%d debug dev exit 0\n", pid))
+	_, _ = s.send(ctx, MasterSocket, fmt.Sprintf("expert-mode on; @!%d debug dev exit 0\n", pid))
 }
 
-// servesNothing tells from what a worker says about itself whether it ends, and has nothing to do but to answer this question.
-func servesNothing(said string) bool {
+// isIdle reports whether a worker is stopping and has no job left but the answer to this command.
+func isIdle(info string) bool {
 	values := map[string]string{}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(line, ":")
 		values[name] = strings.TrimSpace(value)
 	}
@@ -187,11 +185,9 @@ func servesNothing(said string) bool {
 	return err == nil && err2 == nil && values["Stopping"] == "1" && jobs-lasting <= 1
 }
 
-// ProxyReload makes a new worker read the installed files.
-//
-// A master of HAProxy 2.6 restarts itself to reload. What it is told in that moment is lost, without a word. So the reload is
-// confirmed by the master's own count, and sent again while that does not move. The count is raised when the master starts
-// itself again, before it reads the files, no matter what made it do so.
+// A master of HAProxy 2.6 re-executes itself to reload, and silently loses commands that arrive at that moment. So we confirm the
+// reload by the master's own counter, and send it again while the counter stays the same. The master raises it when it re-executes,
+// before it reads the files, whatever made it do so.
 func (s *live) ProxyReload(ctx context.Context) (Process, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reloadWithin, fmt.Errorf("haproxy did not reload within %s: %w", reloadWithin, context.DeadlineExceeded))
 	defer cancel()
@@ -200,14 +196,14 @@ func (s *live) ProxyReload(ctx context.Context) (Process, error) {
 		return Process{}, err
 	}
 	for {
-		// From 2.7 on the master answers when it is done. A 2.6 closes the connection as it restarts itself, so that
-		// the one that answers the next question has reloaded, or has not heard of it: an error says no more than that.
-		said, _ := s.tell(ctx, MasterSocket, "reload\n")
+		// From 2.7 on the master answers when it is done. 2.6 closes the connection when it re-executes, so an error only means
+		// that the reload may or may not have happened.
+		answer, _ := s.send(ctx, MasterSocket, "reload\n")
 		if ctx.Err() != nil {
 			return Process{}, context.Cause(ctx)
 		}
-		if strings.HasPrefix(said, "Success=0") {
-			_, log, _ := strings.Cut(said, "\n--\n")
+		if strings.HasPrefix(answer, "Success=0") {
+			_, log, _ := strings.Cut(answer, "\n--\n")
 			return Process{}, &ReloadRefused{Log: log}
 		}
 		now, err := s.processes(ctx)
@@ -219,21 +215,21 @@ func (s *live) ProxyReload(ctx context.Context) (Process, error) {
 		case now.failed > 0:
 			return Process{}, &ReloadRefused{}
 		}
-		s.waitLetGo(ctx, now.old)
+		s.waitReleased(ctx, now.old)
 		return now.current(), nil
 	}
 }
 
-// waitLetGo waits until former workers accept no new connections. They share their listeners with the new worker until they have
-// heard the signal that ends them, and might take what is meant for it. One that does not answer takes nothing either.
-func (s *live) waitLetGo(ctx context.Context, workers []int) {
-	ctx, cancel := context.WithTimeout(ctx, letGo)
+// waitReleased waits until old workers accept no new connections. They share their listeners with the new worker until they have
+// handled the signal to stop, and could take connections meant for it. A worker that does not answer accepts none either.
+func (s *live) waitReleased(ctx context.Context, workers []int) {
+	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
 	for _, pid := range workers {
 		for ctx.Err() == nil {
-			// The answer is about the process, or that there is no such process any more.
-			said, err := s.about(ctx, pid)
-			if err == nil && !strings.Contains(said, "\nStopping: 0\n") {
+			// The answer is either statistics or an error that this process no longer exists.
+			info, err := s.info(ctx, pid)
+			if err == nil && !strings.Contains(info, "\nStopping: 0\n") {
 				break
 			}
 			talk.Pause(ctx, retry)
@@ -241,7 +237,7 @@ func (s *live) waitLetGo(ctx context.Context, workers []int) {
 	}
 }
 
-// processes are HAProxy's processes, as its master knows them.
+// processes is the master's view of HAProxy's processes.
 type processes struct {
 	master, reloads, failed int
 	worker                  int
@@ -253,27 +249,27 @@ func (p processes) current() Process {
 	return Process{PID: p.worker, Version: p.version, Reloads: p.reloads, OldWorkers: len(p.old)}
 }
 
-// processes asks the master, and waits for it while it restarts itself.
+// processes queries the master, and waits while it re-executes itself.
 func (s *live) processes(ctx context.Context) (processes, error) {
 	seen := time.Now()
 	for {
-		said, err := s.tell(ctx, MasterSocket, "show proc\n")
+		table, err := s.send(ctx, MasterSocket, "show proc\n")
 		switch {
 		case ctx.Err() != nil:
 			return processes{}, context.Cause(ctx)
-		case err == nil && said != "":
-			return parseProcesses(said)
-		case s.masterLives():
+		case err == nil && table != "":
+			return parseProcesses(table)
+		case s.masterRuns():
 			seen = time.Now()
-		case time.Since(seen) > goneAfter || errors.Is(err, fs.ErrNotExist) && !s.hasBegun():
+		case time.Since(seen) > goneAfter || errors.Is(err, fs.ErrNotExist) && !s.workerSocketExists():
 			return processes{}, errNotRunning
 		}
 		talk.Pause(ctx, retry)
 	}
 }
 
-// masterLives tells whether a master is there, though it may not listen at the moment.
-func (s *live) masterLives() bool {
+// masterRuns reports whether the master is running, even if it does not listen at the moment.
+func (s *live) masterRuns() bool {
 	content, err := os.ReadFile(s.home.Path(PIDFile))
 	if err != nil {
 		return false
@@ -282,17 +278,18 @@ func (s *live) masterLives() bool {
 	return err == nil && strings.TrimSpace(string(name)) == "haproxy"
 }
 
-// hasBegun tells whether a worker's socket is there: those of the master are made in the same moment.
-func (s *live) hasBegun() bool {
+// workerSocketExists tells a master that is re-executing from a HAProxy that has never started: the sockets of master and worker
+// are created together.
+func (s *live) workerSocketExists() bool {
 	_, err := os.Stat(s.home.Path(AdminSocket))
 	return err == nil
 }
 
-// parseProcesses reads what the master says to show proc: a table of the master, then the current worker, then the old ones,
-// each part after a line that begins with #.
-func parseProcesses(said string) (p processes, err error) {
+// parseProcesses parses the answer to show proc: the master, the current worker and the old ones, each part after a line that
+// begins with #.
+func parseProcesses(table string) (p processes, err error) {
 	part := ""
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(table) {
 		if name, ok := strings.CutPrefix(line, "# "); ok {
 			part = strings.TrimSpace(name)
 			continue
@@ -303,13 +300,13 @@ func parseProcesses(said string) (p processes, err error) {
 		}
 		pid, err := strconv.Atoi(fields[0])
 		if err != nil {
-			return p, fmt.Errorf("unexpected process of haproxy: %q", line)
+			return p, fmt.Errorf("unexpected line from show proc: %q", line)
 		}
 		switch {
 		case fields[1] == "master":
 			p.master = pid
 			if _, err := fmt.Sscanf(strings.Join(fields[2:], " "), "%d [failed: %d]", &p.reloads, &p.failed); err != nil {
-				return p, fmt.Errorf("unexpected master of haproxy: %q", line)
+				return p, fmt.Errorf("unexpected master line from show proc: %q", line)
 			}
 		case fields[1] == "worker" && part == "workers":
 			p.worker, p.version = pid, fields[len(fields)-1]
@@ -318,7 +315,7 @@ func parseProcesses(said string) (p processes, err error) {
 		}
 	}
 	if p.master == 0 || p.worker == 0 {
-		return p, fmt.Errorf("haproxy names no master or no worker: %q", said)
+		return p, fmt.Errorf("show proc lists no master or no worker: %q", table)
 	}
 	return p, nil
 }

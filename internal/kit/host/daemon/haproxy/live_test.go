@@ -23,14 +23,14 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// machine is what these tests need of a machine.
+// machine has only what these tests need.
 type machine struct {
 	*files.Files
 	*command.Commands
 	haproxy.Proxy
 }
 
-// at is a machine with its files below a root, or the real one.
+// at returns a machine with its files below root; the real one if root is empty.
 func at(root string) machine {
 	h := home.Home{Root: root, Foreign: root != ""}
 	f := files.New(h)
@@ -38,7 +38,7 @@ func at(root string) machine {
 	return machine{f, c, haproxy.New(h)}
 }
 
-// proxyConfig is a small configuration with a map, whose sockets are below the root. It answers on loopback.
+// proxyConfig is a small configuration with a map. Its sockets are below root, and it listens on loopback.
 func proxyConfig(root string) string {
 	return fmt.Sprintf(`global
 	default-path config
@@ -54,7 +54,7 @@ frontend web
 `, filepath.Join(root, haproxy.AdminSocket))
 }
 
-// onEachHAProxy runs a test with the machine's own HAProxy, and with the one of the next Debian.
+// onEachHAProxy runs a test with the machine's own HAProxy, and with the next Debian's.
 func onEachHAProxy(t *testing.T, test func(t *testing.T, s machine, root string)) {
 	for name, program := range map[string]string{"own": proxytest.Own, "next": proxytest.Next(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func askProxy(t *testing.T, s machine, questions ...haproxy.Question) []string {
 	return answers
 }
 
-// infoPID is the worker that answers.
+// infoPID returns the pid of the worker that answers.
 func infoPID(t *testing.T, s machine) (pid int) {
 	t.Helper()
 	for line := range strings.Lines(askProxy(t, s, haproxy.Question{Words: strings.Fields("show info")})[0]) {
@@ -133,31 +133,31 @@ func TestProxyQuestionsHoldOneCommand(t *testing.T) {
 				t.Errorf("%q was sent: %q", q, answers)
 			}
 		}
-		if said := askProxy(t, s, haproxy.Question{Words: strings.Fields("show map maps/hosts.map")})[0]; strings.Count(said, "\n") != 0 {
-			t.Errorf("the map was changed: %q", said)
+		if list := askProxy(t, s, haproxy.Question{Words: strings.Fields("show map maps/hosts.map")})[0]; strings.Count(list, "\n") != 0 {
+			t.Errorf("the map was changed: %q", list)
 		}
-		// Whatever a word holds, it stays one word.
+		// A word stays one word, whatever it contains.
 		for _, word := range []string{"a b", "a;disable frontend web", `a\`, `\`, `a"b'c`, "#1", "-m", "a\x1fb", "%[env(PATH)]", "é"} {
-			said := askProxy(t, s, haproxy.Question{Words: []string{"set", "map", "maps/hosts.map", "/a", word}}, haproxy.Question{Words: strings.Fields("get map maps/hosts.map /a")})
-			if said[0] != "" || !strings.Contains(said[1], `value="`+word+`"`) {
-				t.Errorf("%q: %q", word, said)
+			answers := askProxy(t, s, haproxy.Question{Words: []string{"set", "map", "maps/hosts.map", "/a", word}}, haproxy.Question{Words: strings.Fields("get map maps/hosts.map /a")})
+			if answers[0] != "" || !strings.Contains(answers[1], `value="`+word+`"`) {
+				t.Errorf("%q: %q", word, answers)
 			}
 		}
-		// What is just short enough arrives whole.
+		// A payload just below the limit arrives completely.
 		var payload strings.Builder
 		for n := 0; payload.Len() < haproxy.QuestionLimit-100; n++ {
 			fmt.Fprintf(&payload, "/%d y\n", n)
 		}
 		askProxy(t, s, haproxy.Question{Words: strings.Fields("add map maps/hosts.map"), Payload: payload.String()})
-		said := askProxy(t, s, haproxy.Question{Words: strings.Fields("show map maps/hosts.map")})[0]
-		if got, want := strings.Count(said, "\n"), strings.Count(payload.String(), "\n"); got != want {
+		list := askProxy(t, s, haproxy.Question{Words: strings.Fields("show map maps/hosts.map")})[0]
+		if got, want := strings.Count(list, "\n"), strings.Count(payload.String(), "\n"); got != want {
 			t.Errorf("%d entries arrived of %d", got, want)
 		}
 	})
 }
 
-// TestEveryReloadIsConfirmed sends reloads as fast as they are confirmed. HAProxy 2.6 loses some of these; each has to end with a
-// new worker, which answers the next question and has the file that was installed before.
+// HAProxy 2.6 loses some reloads that follow each other this fast. Each must still end with a new worker, which answers the next
+// question and has read the file installed before.
 func TestEveryReloadIsConfirmed(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, s machine, _ string) {
 		was, err := s.ProxyProcess(t.Context())
@@ -176,17 +176,17 @@ func TestEveryReloadIsConfirmed(t *testing.T) {
 			if pid := infoPID(t, s); pid != now.PID {
 				t.Fatalf("reload %d: worker %d answers, not %d", n, pid, now.PID)
 			}
-			if said := askProxy(t, s, haproxy.Question{Words: strings.Fields("get map maps/hosts.map /a")})[0]; !strings.Contains(said, fmt.Sprintf(`value="number-%d"`, n)) {
-				t.Fatalf("reload %d: %s", n, said)
+			if answer := askProxy(t, s, haproxy.Question{Words: strings.Fields("get map maps/hosts.map /a")})[0]; !strings.Contains(answer, fmt.Sprintf(`value="number-%d"`, n)) {
+				t.Fatalf("reload %d: %s", n, answer)
 			}
 			was = now
 		}
 	})
 }
 
-// A former worker serves the connections that it has, however often it is looked at. What has nothing left is ended: the race in which a
-// worker of HAProxy 2.6 stays cannot be provoked on demand, so its parts are tried one by one.
-func TestFormerWorkers(t *testing.T) {
+// An old worker keeps serving its connections however often it is checked, and an idle one is killed. The race in which a worker of
+// HAProxy 2.6 hangs cannot be provoked, so its parts are tested one by one.
+func TestOldWorkers(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, s machine, _ string) {
 		halfway := func() net.Conn {
 			conn, err := net.Dial("tcp", "127.0.0.1:18080")
@@ -197,12 +197,12 @@ func TestFormerWorkers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			waittest.Until(t, "the connection is known", func() bool {
+			waittest.Until(t, "the connection is counted", func() bool {
 				return strings.Contains(askProxy(t, s, haproxy.Question{Words: strings.Fields("show info")})[0], "\nCurrConns: 1\n")
 			})
 			return conn
 		}
-		reload := func() (former int) {
+		reload := func() (old int) {
 			was, err := s.ProxyProcess(t.Context())
 			if err == nil {
 				_, err = s.ProxyReload(t.Context())
@@ -223,7 +223,7 @@ func TestFormerWorkers(t *testing.T) {
 		reload()
 		for end := time.Now().Add(2*haproxy.IdleFor + time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			if n := left(); n != 1 {
-				t.Fatalf("%d former workers", n)
+				t.Fatalf("%d old workers", n)
 			}
 		}
 		if _, err := conn.Write([]byte("\r\n")); err != nil {
@@ -232,21 +232,21 @@ func TestFormerWorkers(t *testing.T) {
 		if answer, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(answer), "first") {
 			t.Errorf("%s, %v", answer, err)
 		}
-		waittest.Until(t, "it ends with its connection", func() bool { return left() == 0 })
+		waittest.Until(t, "the worker exits with its connection", func() bool { return left() == 0 })
 
 		halfway()
 		haproxy.End(t.Context(), s.Proxy, reload())
-		waittest.Until(t, "it is ended", func() bool { return left() == 0 })
+		waittest.Until(t, "the worker is killed", func() bool { return left() == 0 })
 	})
-	for said, want := range map[string]bool{
+	for info, want := range map[string]bool{
 		"Stopping: 1\nJobs: 2\nUnstoppable Jobs: 1\n": true,
 		"Stopping: 1\nJobs: 3\nUnstoppable Jobs: 1\n": false,
 		"Stopping: 0\nJobs: 2\nUnstoppable Jobs: 1\n": false,
 		"Stopping: 1\n": false,
 		"":              false,
 	} {
-		if haproxy.ServesNothing(said) != want {
-			t.Errorf("%q: not %v", said, want)
+		if haproxy.IsIdle(info) != want {
+			t.Errorf("%q: not %v", info, want)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TestReloadRefusedText(t *testing.T) {
 	}
 }
 
-func TestProxyThatDoesNotRun(t *testing.T) {
+func TestProxyIsNotRunning(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)
 	check := func(when string) {
@@ -300,7 +300,7 @@ func TestProxyThatDoesNotRun(t *testing.T) {
 		}
 	}
 	check("never started")
-	// A process that died leaves its sockets and its number behind, which may be somebody else's by now.
+	// A process that died leaves its sockets behind, and a pid file whose number another process may have by now.
 	for _, socket := range []string{haproxy.MasterSocket, haproxy.AdminSocket} {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(socket)), 0o755); err != nil {
 			t.Fatal(err)
@@ -318,7 +318,7 @@ func TestProxyThatDoesNotRun(t *testing.T) {
 	check("died")
 }
 
-func TestAskingEndsWithItsContext(t *testing.T) {
+func TestAskEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, haproxy.AdminSocket)), 0o755); err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestCertificatesAreClosed(t *testing.T) {
 	s, id := at(root), uuid.New()
 	install(t, s, haproxy.Certificate(id), "key")
 	if got := haproxy.Certificate(id).Path(); got != "/etc/haproxy/gateway/certificates/"+id.String()+".pem" {
-		t.Errorf("it is at %s", got)
+		t.Errorf("its path is %s", got)
 	}
 	file := s.Path(haproxy.Certificate(id))
 	for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): os.ModeDir | 0o700, filepath.Dir(filepath.Dir(file)): os.ModeDir | 0o755} {
@@ -383,7 +383,7 @@ func TestCertificatesAreClosed(t *testing.T) {
 	}
 	install(t, at(root), haproxy.DefaultCertificate, "key")
 	if _, err := os.Stat(staged); err == nil {
-		t.Error("what a dead process has staged stays")
+		t.Error("a staged file of a dead process was not removed")
 	}
 	for _, p := range []host.Place{
 		"haproxy.certificate/", "haproxy.certificate/default", "haproxy.certificate/../default",

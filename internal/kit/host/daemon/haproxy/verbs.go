@@ -8,34 +8,34 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Where HAProxy answers: its master process, and the worker that it has started last.
+// Sockets of the master and of its latest worker, and the master's pid.
 const (
 	MasterSocket = "/run/gateway-haproxy/master.sock"
 	AdminSocket  = "/run/haproxy/admin.sock"
 	PIDFile      = "/run/gateway-haproxy/haproxy.pid"
 )
 
-// QuestionLimit is how long a question to HAProxy may be with its payload: it has to fit into one of HAProxy's
-// buffers, which drops the connection otherwise.
+// QuestionLimit is the maximum length of a question with its payload, in bytes. If it does not fit into HAProxy's buffer, HAProxy
+// drops the connection.
 const QuestionLimit = 15 << 10
 
-// Proxy is the running HAProxy.
+// Proxy is the client of a running HAProxy.
 type Proxy interface {
-	// ProxyAsk puts questions to the current worker's admin socket, one after the other, and returns the answers without
-	// the newlines around them. It stops at the first that gets none. What HAProxy answers is up to the caller to judge:
-	// a refusal is an answer too. A HAProxy that does not run is daemon.ErrNotRunning.
+	// ProxyAsk sends the questions one by one to the current worker's admin socket, and returns the answers without surrounding
+	// newlines. It stops at the first question that gets no answer. Callers must check the answers: a refusal is an answer, too. If
+	// HAProxy does not run, it is daemon.ErrNotRunning.
 	ProxyAsk(ctx context.Context, questions ...Question) ([]string, error)
-	// ProxyReload makes a new worker read the installed files, and returns when that worker has taken over and the former one
-	// accepts nothing any more. A configuration that HAProxy refuses is a *ReloadRefused, and the former worker goes on. A
-	// HAProxy that does not run is daemon.ErrNotRunning.
+	// ProxyReload starts a new worker with the installed files. It returns when that worker has taken over and the old one accepts
+	// no more connections. If HAProxy refuses the configuration, it is a *ReloadRefused and the old worker continues. If HAProxy
+	// does not run, it is daemon.ErrNotRunning.
 	ProxyReload(ctx context.Context) (Process, error)
-	// ProxyProcess tells who serves. A HAProxy that does not run is daemon.ErrNotRunning.
+	// ProxyProcess returns the processes that serve. If HAProxy does not run, it is daemon.ErrNotRunning.
 	ProxyProcess(ctx context.Context) (Process, error)
 }
 
 var verbs = daemon.Verbs{"ProxyAsk": daemon.Local, "ProxyReload": daemon.Served, "ProxyProcess": daemon.Repeatable}
 
-// ServedProxy is the running HAProxy, by way of the helper.
+// ServedProxy calls the verbs that the helper executes.
 type ServedProxy struct{ Helper daemon.Helper }
 
 func (s ServedProxy) ProxyReload(ctx context.Context) (Process, error) {
@@ -46,41 +46,41 @@ func (s ServedProxy) ProxyProcess(ctx context.Context) (Process, error) {
 	return daemon.Ask[Process](ctx, s.Helper, "ProxyProcess")
 }
 
-// Question is one command of HAProxy's runtime interface.
+// Question is a command of HAProxy's runtime API.
 type Question struct {
-	// Words are the command and its arguments. Whatever a word holds, it stays one word.
+	// Words are the command and its arguments. They are escaped, so each stays one word whatever it contains.
 	Words []string
-	// Payload follows the command, for those that take lines: entries of a map, a certificate. It has no empty lines.
+	// Payload is the input of commands that take lines, such as map entries or a certificate. It must have no empty lines.
 	Payload string
 }
 
-// Process is the HAProxy that serves.
+// Process describes the HAProxy that serves.
 type Process struct {
-	// PID is the current worker.
+	// PID is the current worker's.
 	PID int
-	// Version is the worker's.
+	// Version is the current worker's.
 	Version string
-	// Reloads counts the reloads since HAProxy was started, also those that were refused.
+	// Reloads counts reloads since the start, including refused ones.
 	Reloads int
-	// OldWorkers still serve connections that they had before a reload.
+	// OldWorkers counts workers that still serve connections from before a reload.
 	OldWorkers int
 }
 
-// ReloadRefused is a reload that HAProxy refused.
+// ReloadRefused means that HAProxy kept its old configuration.
 type ReloadRefused struct {
-	// Log is what HAProxy said, where it tells: from version 2.7 on.
+	// Log is HAProxy's output, from version 2.7 on; otherwise empty.
 	Log string
 }
 
 func (e *ReloadRefused) Error() string {
-	if said := daemon.FirstLines(alerts(e.Log)); said != "" {
-		return "HAProxy refused the reload and keeps its configuration: " + said
+	if reason := daemon.FirstLines(alerts(e.Log)); reason != "" {
+		return "HAProxy refused the reload and keeps its configuration: " + reason
 	}
 	return "HAProxy refused the reload and keeps its configuration; its log has the reason"
 }
 
-// alerts keeps the alerts of what HAProxy said about its configuration, without what it puts before each. Text without any
-// stays as it is.
+// alerts returns only the alerts in HAProxy's output about its configuration, without prefixes. Text without alerts is returned
+// unchanged.
 func alerts(text string) string {
 	var kept, closing []string
 	alert := false
@@ -88,7 +88,7 @@ func alerts(text string) string {
 		level, rest, ok := strings.Cut(strings.TrimPrefix(line, "["), "]")
 		if ok && strings.HasPrefix(line, "[") && slices.Contains([]string{"ALERT", "WARNING", "NOTICE", "DIAG"}, level) {
 			alert = level == "ALERT"
-			_, line, _ = strings.Cut(rest, ") : ") // behind the number of the process
+			_, line, _ = strings.Cut(rest, ") : ") // after the pid
 			line = strings.TrimPrefix(line, "config : ")
 		}
 		switch {

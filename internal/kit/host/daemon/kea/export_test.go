@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// AskAnything gives a live Kea a command that is in no list.
+// AskAnything sends a command that need not be in the closed list.
 func AskAnything(ctx context.Context, l Leases, c Command, arguments json.RawMessage) (json.RawMessage, error) {
 	return l.(*live).ask(ctx, c, arguments)
 }

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/grammar"
 )
 
-// file is all that the gateway says to Kea.
+// file has every field that the gateway ever writes.
 type file struct {
 	Dhcp4 struct {
 		Hooks []struct {
@@ -40,7 +40,7 @@ type file struct {
 			Socket  string         `json:"dhcp-socket-type"`
 			Retries uint32         `json:"service-sockets-max-retries"`
 			Wait    int            `json:"service-sockets-retry-wait-time"`
-			Context jsontext.Value `json:"user-context"` // which Kea keeps and does not read
+			Context jsontext.Value `json:"user-context"` // which Kea stores and ignores
 		} `json:"interfaces-config"`
 		Checks struct {
 			Leases string `json:"lease-checks"`
@@ -84,7 +84,7 @@ type file struct {
 var (
 	loggers = regexp.MustCompile(`^kea-dhcp4(?:\.[a-z0-9]+)?$`)
 	links   = regexp.MustCompile(`^` + grammar.Link + `$`)
-	// options are what clients are told, and in which form.
+	// options are the DHCP options that clients may get, with the form of their values.
 	options = grammar.Following(map[string]string{
 		"routers": `[0-9.]+`, "domain-name-servers": addresses, "ntp-servers": addresses, "domain-name": `[A-Za-z0-9_.-]+`,
 	})
@@ -92,38 +92,39 @@ var (
 
 const addresses = `[0-9.]+(?:, [0-9.]+)*`
 
-// admit refuses every library but the one that tells leases, every file but those of Kea's own, and whatever the gateway never says.
+// admit refuses every hook library but the one for lease commands, every path but Kea's own, and every field that the gateway does
+// not write.
 func admit(text string) error {
 	var f file
-	// Kea's own grammar is wider: comments, names that come twice, and files that it includes.
+	// Kea itself would also accept comments, duplicate names, and includes.
 	if err := json.Unmarshal([]byte(text), &f, json.RejectUnknownMembers(true)); err != nil {
-		return fmt.Errorf("it is not the gateway's JSON: %w", err)
+		return fmt.Errorf("not the gateway's JSON: %w", err)
 	}
 	paths := Where()
 	for _, h := range f.Dhcp4.Hooks {
 		if h.Library != paths.LeaseCommands {
-			return fmt.Errorf("it loads %s", h.Library)
+			return fmt.Errorf("unexpected hook library %s", h.Library)
 		}
 	}
 	if c := f.Dhcp4.Control; c.Name != "" && (c.Type != "unix" || c.Name != paths.Control) {
-		return fmt.Errorf("it takes commands at %s %s", c.Type, c.Name)
+		return fmt.Errorf("unexpected control socket %s %s", c.Type, c.Name)
 	}
 	if l := f.Dhcp4.Leases; l.Type != "" && (l.Type != "memfile" || l.Name != paths.Leases) {
-		return fmt.Errorf("it keeps leases in %s %s", l.Type, l.Name)
+		return fmt.Errorf("unexpected lease database %s %s", l.Type, l.Name)
 	}
 	for _, l := range f.Dhcp4.Loggers {
 		if !loggers.MatchString(l.Name) {
-			return fmt.Errorf("it logs %s", l.Name)
+			return fmt.Errorf("unexpected logger %s", l.Name)
 		}
 		for _, o := range l.Outputs {
 			if o.Output != "stdout" {
-				return fmt.Errorf("it logs to %s", o.Output)
+				return fmt.Errorf("unexpected log output %s", o.Output)
 			}
 		}
 	}
 	for _, name := range f.Dhcp4.Interfaces.Names {
 		if !links.MatchString(name) {
-			return fmt.Errorf("it serves %q", name)
+			return fmt.Errorf("unexpected interface %q", name)
 		}
 	}
 	for _, s := range f.Dhcp4.Subnets {

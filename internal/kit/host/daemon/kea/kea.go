@@ -1,4 +1,4 @@
-// Package kea is the DHCP server: what the kit knows of it, and the conversation with it.
+// Package kea describes the DHCP server to the kit, and has the client of its control socket.
 package kea
 
 import (
@@ -8,21 +8,21 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is Kea's server for IPv4.
+// Unit is the systemd unit of Kea's DHCPv4 server.
 const Unit daemon.Unit = "kea-dhcp4-server"
 
-// Config is its file.
+// Config is Kea's configuration file.
 const Config daemon.Place = "kea.config"
 
-// Check asks: is the staged Config good?
+// Check validates the staged Config.
 const Check daemon.Command = "kea.check"
 
-// LogSource is what it says.
+// LogSource is Kea's log in the journal.
 const LogSource daemon.LogSource = "dhcp"
 
 const binary = "/usr/sbin/kea-dhcp4"
 
-// Daemon is its entry in the closed lists.
+// Daemon is Kea's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"kea-dhcp4-server"},
 	Units: []daemon.UnitSpec{{
@@ -32,7 +32,7 @@ var Daemon = daemon.Daemon{
 			daemon.FolderAt("/etc/kea", 0o755, "root", "root"),
 			daemon.FolderAt("/etc/kea/gateway", 0o755, "root", "root"),
 			daemon.FolderAt("/var/lib/kea", 0o750, "_kea", "_kea"),
-			// Since 2.6 Kea takes no other mode for the folder of its command socket.
+			// Since 2.6, Kea refuses any other mode for the folder of its control socket.
 			daemon.FolderAt("/run/kea", 0o750, "_kea", "_kea"),
 		},
 		Ports: []int{67},
@@ -48,7 +48,7 @@ var Daemon = daemon.Daemon{
 			Staged: []daemon.Place{Config}},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 5, Name: "dhcp", Title: "DHCP",
 		Description: "The DHCP server, Kea.", Sources: []daemon.LogSource{LogSource},
 	}},

@@ -14,22 +14,21 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
-// live is the Kea of a machine.
 type live struct{ home home.Home }
 
-// New returns the Kea of a machine.
+// New returns a client of the machine's Kea.
 func New(h home.Home) Leases { return &live{h} }
 
-// askWithin is how long Kea may take for one answer: a reload reads all reservations and all leases.
+// askWithin bounds one answer: a reload reads all reservations and all leases.
 const askWithin = 30 * time.Second
 
-// What Kea's results mean; every other one is a refusal.
+// Kea's result codes; every other one is a refusal.
 const (
 	done  = 0
-	empty = 3 // done, and there is nothing
+	empty = 3 // done, without a result
 )
 
-// LeaseServerAsk gives Kea one command. Each has a connection of its own.
+// LeaseServerAsk uses a new connection for each command.
 func (s *live) LeaseServerAsk(ctx context.Context, c Command, arguments json.RawMessage) (json.RawMessage, error) {
 	if err := c.Known(); err != nil {
 		return nil, err
@@ -47,12 +46,12 @@ func (s *live) ask(ctx context.Context, c Command, arguments json.RawMessage) (j
 	if err != nil {
 		return nil, fmt.Errorf("asking kea for %s: %w", c, err)
 	}
-	said, err := talk.Tell(ctx, s.home.Path(Where().Control), string(question))
+	reply, err := talk.Ask(ctx, s.home.Path(Where().Control), string(question))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("kea: %w", daemon.ErrNotRunning)
-	case err == nil && said == "":
-		err = errors.New("it went away")
+	case err == nil && reply == "":
+		err = errors.New("kea closed the connection")
 	}
 	var answer struct {
 		Result    int             `json:"result"`
@@ -60,7 +59,7 @@ func (s *live) ask(ctx context.Context, c Command, arguments json.RawMessage) (j
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(said), &answer)
+		err = json.Unmarshal([]byte(reply), &answer)
 	}
 	switch {
 	case err != nil:

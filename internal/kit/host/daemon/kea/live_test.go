@@ -20,29 +20,29 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// machine is what these tests need of a machine.
+// machine has only what these tests need.
 type machine struct {
 	*files.Files
 	kea.Leases
 }
 
-// at is a machine with its files below a root, or the real one.
+// at returns a machine with its files below root; the real one if root is empty.
 func at(root string) machine {
 	h := home.Home{Root: root, Foreign: root != ""}
 	f := files.New(h)
 	return machine{f, kea.New(h)}
 }
 
-// startKea runs a real Kea below a folder, as the root of a machine, with its configuration at the usual place.
+// startKea runs a real Kea below a temporary root, with its configuration in the usual place.
 func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 	t.Helper()
-	root, err := os.MkdirTemp("", "kea-") // a short path: it is that of a socket
+	root, err := os.MkdirTemp("", "kea-") // short, because the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	for _, dir := range []string{"run/kea", "var/lib/kea", "etc/kea"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o750); err != nil { // Kea 2.6 takes no other mode
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o750); err != nil { // Kea 2.6 accepts no other mode
 			t.Fatal(err)
 		}
 	}
@@ -65,14 +65,14 @@ func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 		}
 	}
 	configure(`a[{"id": 1, "subnet": "10.10.0.0/24"}]`)
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.Command("/usr/sbin/kea-dhcp4", "-c", m.Path(kea.Config))
-	// The last two are for Kea 2.6, which takes no socket and no leases elsewhere.
+	// Kea 2.6 needs the last two: otherwise it accepts no other folder for its socket and its leases.
 	cmd.Env = []string{
 		"KEA_PIDFILE_DIR=" + root + "/run/kea", "KEA_LOCKFILE_DIR=" + root + "/run/kea",
 		"KEA_CONTROL_SOCKET_DIR=" + root + "/run/kea", "KEA_DHCP_DATA_DIR=" + root + "/var/lib/kea",
 	}
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	ended, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		if t.Failed() {
-			t.Logf("kea said:\n%s", said.String())
+			t.Logf("kea's output:\n%s", output.String())
 		}
 	})
 	waittest.UntilNil(t, "Kea answers", func() error {
@@ -91,7 +91,8 @@ func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 		}
 		return err
 	})
-	// Not by a file made beforehand: another release of Kea would rewrite it in a process of its own, and refuse to read it meanwhile.
+	// Not through a lease file made beforehand: another release of Kea would rewrite it in a separate process, and refuse to read
+	// it in the meantime.
 	for i, name := range []string{"first", "second"} {
 		lease := fmt.Sprintf(`{"ip-address": "10.10.0.%d", "hw-address": "52:54:00:00:00:%02d", "subnet-id": 1, "hostname": "%s"}`, 100+i, 1+i, name)
 		if _, err := kea.AskAnything(t.Context(), m.Leases, "lease4-add", json.RawMessage(lease)); err != nil {
@@ -104,13 +105,13 @@ func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 func TestLeaseServer(t *testing.T) {
 	m, configure := startKea(t)
 	mark := func() string {
-		var said struct {
+		var answer struct {
 			Mark string `json:"server-tag"`
 		}
-		if err := kea.Ask(t.Context(), m, kea.Mark, nil, &said); err != nil {
+		if err := kea.Ask(t.Context(), m, kea.Mark, nil, &answer); err != nil {
 			t.Fatal(err)
 		}
-		return said.Mark
+		return answer.Mark
 	}
 	if got := mark(); got != "gateway-a" {
 		t.Fatal(got)
@@ -145,7 +146,7 @@ func TestLeaseServer(t *testing.T) {
 	}
 }
 
-func TestLeaseServerThatDoesNotRun(t *testing.T) {
+func TestLeaseServerIsNotRunning(t *testing.T) {
 	m := at(t.TempDir())
 	if err := kea.Ask(t.Context(), m, kea.Status, nil, nil); !errors.Is(err, host.ErrNotRunning) {
 		t.Fatal(err)

@@ -12,23 +12,23 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Where Kea takes commands, and keeps its leases.
+// Paths on Debian.
 const (
 	control = "/run/kea/kea4-ctrl-socket"
 	leases  = "/var/lib/kea/kea-leases4.csv"
 )
 
-// Paths are the paths that Kea's own configuration names.
+// Paths are paths that Kea's configuration names.
 type Paths struct {
-	// Control is the socket that it takes commands on.
+	// Control is the control socket.
 	Control string
-	// Leases is the file that it keeps its leases in.
+	// Leases is the lease file.
 	Leases string
-	// LeaseCommands is the part of Kea that tells its leases.
+	// LeaseCommands is the hook library that lists leases.
 	LeaseCommands string
 }
 
-// Where is where Kea has its things on Debian.
+// Where returns Kea's paths on Debian.
 func Where() Paths {
 	folder := runtime.GOARCH + "-linux-gnu"
 	switch runtime.GOARCH {
@@ -40,45 +40,45 @@ func Where() Paths {
 	return Paths{Control: control, Leases: leases, LeaseCommands: filepath.Join("/usr/lib", folder, "kea/hooks/libdhcp_lease_cmds.so")}
 }
 
-// Command is one command of Kea's control socket.
+// Command is a command of Kea's control socket.
 type Command string
 
-// The commands.
+// Commands that the gateway uses.
 const (
-	Reload    Command = "config-reload"   // read the installed file anew
-	Mark      Command = "server-tag-get"  // the mark of the configuration that it has
-	Status    Command = "status-get"      // since when it runs, and whether it listens everywhere
-	LeasePage Command = "lease4-get-page" // leases, in the order of their addresses
+	Reload    Command = "config-reload"   // read the installed Config
+	Mark      Command = "server-tag-get"  // get the mark of the loaded configuration
+	Status    Command = "status-get"      // get its uptime, and whether it listens on all interfaces
+	LeasePage Command = "lease4-get-page" // list leases by address
 )
 
-// commands is the closed list: no other command reaches Kea.
+// commands is the closed list. Nothing else may be sent to Kea.
 var commands = []Command{Reload, Mark, Status, LeasePage}
 
-// Known complains about a command that is not in the list.
+// Known returns an error unless the command is in the closed list.
 func (c Command) Known() error {
 	if !slices.Contains(commands, c) {
-		return fmt.Errorf("no command %q for kea in the list", string(c))
+		return fmt.Errorf("unknown Kea command %q", string(c))
 	}
 	return nil
 }
 
-// Leases is the running Kea.
+// Leases is the client of a running Kea.
 type Leases interface {
-	// LeaseServerAsk gives Kea one command, with arguments where it takes some, and returns what Kea answers, which may be nothing.
-	// What Kea refuses is a *Refused; a Kea that does not run is daemon.ErrNotRunning.
+	// LeaseServerAsk sends a command with arguments, if it takes any, and returns Kea's answer, which may be empty. If Kea refuses,
+	// it is a *Refused; if Kea does not run, it is daemon.ErrNotRunning.
 	LeaseServerAsk(ctx context.Context, c Command, arguments json.RawMessage) (json.RawMessage, error)
 }
 
 var verbs = daemon.Verbs{"LeaseServerAsk": daemon.Served}
 
-// ServedLeases is the running Kea, by way of the helper.
+// ServedLeases calls the verbs that the helper executes.
 type ServedLeases struct{ Helper daemon.Helper }
 
 func (s ServedLeases) LeaseServerAsk(ctx context.Context, c Command, arguments json.RawMessage) (json.RawMessage, error) {
 	return daemon.Ask[json.RawMessage](ctx, s.Helper, "LeaseServerAsk", c, arguments)
 }
 
-// Ask gives Kea one command, with arguments unless they are nil, and decodes the answer into a pointer, which may be nil.
+// Ask sends a command and decodes the answer into a pointer. Both arguments and into may be nil.
 func Ask(ctx context.Context, l Leases, c Command, arguments, into any) error {
 	var encoded json.RawMessage
 	if arguments != nil {
@@ -100,7 +100,7 @@ func Ask(ctx context.Context, l Leases, c Command, arguments, into any) error {
 // Refused is a command that Kea refused.
 type Refused struct {
 	Command Command
-	// Text is what Kea said.
+	// Text is Kea's reason.
 	Text string
 }
 
@@ -108,11 +108,11 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("Kea refuses %s: %s", e.Command, daemon.FirstLines(e.Text))
 }
 
-// unknownLink is how Kea 2.2 and 2.6 say that they do not know the link of a subnet.
+// unknownLink matches the message of Kea 2.2 and 2.6 about a subnet on an interface that they do not know.
 var unknownLink = regexp.MustCompile(`Specified network interface name (\S+) for subnet \S+ is not present in the system`)
 
-// UnknownLink is the link whose subnet Kea refused because it knows no such link; empty when it refused something else. Kea 2.6
-// looks which links there are only after it has read the subnets, so that it does not know one that was made since it last looked.
+// UnknownLink returns the interface that Kea does not know; empty if it refused for another reason. Kea 2.6 lists the interfaces
+// only after it has parsed the subnets, so it does not know those created since it last did.
 func (e *Refused) UnknownLink() string {
 	if found := unknownLink.FindStringSubmatch(e.Text); found != nil {
 		return found[1]

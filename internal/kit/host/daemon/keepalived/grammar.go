@@ -1,6 +1,7 @@
 package keepalived
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,8 +10,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/grammar"
 )
 
-// lines are the lines that the gateway writes. keepalived runs programs as root whenever something happens, and reads other
-// files at any place: of all that, one probe is admitted.
+// lines are the lines that the gateway writes. keepalived runs programs as root on many events and can include files anywhere; only
+// one health check is accepted.
 var lines = []*regexp.Regexp{
 	grammar.Exactly("router_id gateway", "enable_script_security", "script_user "+ProbeUser+" "+ProbeGroup, "vrrp_notify_fifo "+States,
 		"script "+Probe, "file "+drainPath, "state BACKUP", "proxy", "drain"),
@@ -21,8 +22,8 @@ var lines = []*regexp.Regexp{
 	regexp.MustCompile(`^` + grammar.Link + ` weight -253$`),
 }
 
-// blocks are how blocks begin, and which block each is in. Where one does not end, or is in a block that takes none, keepalived
-// crashes or runs for ever, its check as well.
+// blocks maps the start of each block to the block around it. If a block is not closed, or is in the wrong place, keepalived
+// crashes or loops forever, even while it only checks the file.
 var blocks = map[string]string{
 	"global_defs {": "", "vrrp_script proxy {": "", "track_file drain {": "", instance: "",
 	"unicast_peer {": instance, "track_script {": instance, "track_file {": instance, "track_interface {": instance,
@@ -33,7 +34,7 @@ const instance = "vrrp_instance gateway {"
 
 func admit(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' || r > '~' }) {
-		return fmt.Errorf("it has characters that are no plain text")
+		return errors.New("unexpected character outside printable ASCII")
 	}
 	open := []string{""}
 	err := grammar.Lines(text, grammar.Longest, func(words []string) error {
@@ -45,19 +46,19 @@ func admit(text string) error {
 		case line == "}" && last > 0:
 			open = open[:last]
 		case words[0] == "include" || !slices.ContainsFunc(lines, func(form *regexp.Regexp) bool { return form.MatchString(line) }):
-			return fmt.Errorf("it has %q", line)
+			return fmt.Errorf("unexpected %q", line)
 		}
 		return nil
 	})
 	if err == nil && len(open) > 1 {
-		err = fmt.Errorf("%q does not end", open[len(open)-1])
+		err = fmt.Errorf("%q is not closed", open[len(open)-1])
 	}
 	return err
 }
 
 func admitDrain(text string) error {
 	if text != "0\n" && text != "1\n" {
-		return fmt.Errorf("it is neither 0 nor 1")
+		return errors.New("must be 0 or 1")
 	}
 	return nil
 }

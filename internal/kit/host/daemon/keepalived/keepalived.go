@@ -1,4 +1,5 @@
-// Package keepalived is what moves the virtual addresses of a cluster: what the kit knows of it, and the conversation with it.
+// Package keepalived describes the VRRP daemon to the kit, which moves a cluster's virtual addresses, and has the client of its
+// notify pipe.
 package keepalived
 
 import (
@@ -8,41 +9,41 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is keepalived.
+// Unit is keepalived's systemd unit.
 const Unit daemon.Unit = "keepalived"
 
-// The files.
+// Files that keepalived reads.
 const (
 	Config daemon.Place = "keepalived.config"
-	// Drain is 1 while this node gives the virtual addresses to any other that can have them, and 0 otherwise.
+	// Drain is 1 while this node should give its virtual addresses to any other node that can take them, and 0 otherwise.
 	Drain daemon.Place = "keepalived.drain"
 )
 
 const (
 	configPath = "/etc/keepalived/gateway.conf"
-	// folder is where keepalived and the gateway leave each other word.
+	// folder holds the files with which keepalived and the gateway notify each other.
 	folder    = "/run/keepalived"
 	drainPath = folder + "/drain"
-	// States is the pipe in which keepalived says what it becomes.
+	// States is the pipe to which keepalived writes its state changes.
 	States = folder + "/states"
 )
 
-// Check asks: is the staged Config good, on this machine's links?
+// Check validates the staged Config against this machine's links.
 const Check daemon.Command = "keepalived.check"
 
-// LogSource is what it says.
+// LogSource is keepalived's log in the journal.
 const LogSource daemon.LogSource = "vrrp"
 
 const (
-	// ProbeUser and ProbeGroup are who runs Probe.
+	// ProbeUser and ProbeGroup run Probe.
 	ProbeUser, ProbeGroup = "nobody", "nogroup"
-	// Probe is what keepalived runs to see whether the reverse proxy answers.
+	// Probe is the command with which keepalived checks the reverse proxy.
 	Probe = `"/usr/bin/curl -q --silent --output /dev/null --noproxy 127.0.0.1 --max-time 2 http://127.0.0.1/"`
 
 	binary = "/usr/sbin/keepalived"
 )
 
-// Daemon is its entry in the closed lists.
+// Daemon is keepalived's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"keepalived"},
 	Units: []daemon.UnitSpec{{
@@ -60,13 +61,13 @@ var Daemon = daemon.Daemon{
 		Drain:  daemon.FileAt(drainPath, 0o644, "root", "root", admitDrain),
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
-		// Debian 13's refuses to check anything unless it can read how it was built.
+		// Debian 13's keepalived checks nothing unless it can read its own build options.
 		Check: {Argv: []string{binary, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network",
 			Rights: daemon.CheckingAsNobody,
 			Staged: []daemon.Place{Config}, Reads: []string{"/etc/keepalived/keepalived.config-opts"}},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 9, Name: "vrrp", Title: "Virtual addresses",
 		Description: "keepalived, which moves the virtual addresses of a cluster.", Sources: []daemon.LogSource{LogSource},
 	}},

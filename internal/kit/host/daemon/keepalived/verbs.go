@@ -6,35 +6,36 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// State is what keepalived is among the nodes of a cluster.
+// State is the VRRP state of this node.
 type State string
 
-// The states.
+// All states.
 const (
-	Master State = "master" // has the virtual addresses
-	Backup State = "backup" // waits for the master to be gone
-	Fault  State = "fault"  // cannot have them: its link is down
-	Stop   State = "stop"   // ends
+	Master State = "master" // holds the virtual addresses
+	Backup State = "backup" // takes over when the master is gone
+	Fault  State = "fault"  // cannot hold them, because its link is down
+	Stop   State = "stop"   // is shutting down
 )
 
-// VirtualRouter is the running keepalived.
+// VirtualRouter is the client of a running keepalived.
 type VirtualRouter interface {
-	// FollowRouter tells what keepalived becomes, first what was not told yet, until the context ends. One that does not run says nothing.
-	FollowRouter(ctx context.Context, told func(State)) error
+	// FollowRouter calls entered with every state that keepalived enters, starting with those that nobody has read yet, until the
+	// context ends. A keepalived that does not run reports nothing.
+	FollowRouter(ctx context.Context, entered func(State)) error
 }
 
 var verbs = daemon.Verbs{"FollowRouter": daemon.Served}
 
-// ServedRouter is the running keepalived, by way of the helper.
+// ServedRouter calls the verbs that the helper executes.
 type ServedRouter struct{ Helper daemon.Helper }
 
-func (s ServedRouter) FollowRouter(ctx context.Context, told func(State)) error {
+func (s ServedRouter) FollowRouter(ctx context.Context, entered func(State)) error {
 	return daemon.Until(ctx, s.Helper.Ask(ctx, "FollowRouter", nil, func(decode func(any) error) error {
 		var state State
 		if err := decode(&state); err != nil {
 			return err
 		}
-		told(state)
+		entered(state)
 		return nil
 	}))
 }

@@ -16,8 +16,8 @@ var (
 	elements = regexp.MustCompile(`^[0-9a-f.:/, -]*$`)
 )
 
-// admit takes the transaction that puts the gateway's table in the place of its former self: sets, chains and rules, each of which
-// ends where its line does. So nothing is about another table, and nothing reads a file.
+// admit accepts the transaction that replaces the gateway's table: sets, chains and rules, each of which ends on its own line. So
+// it cannot touch another table or read a file.
 func admit(text string) error {
 	if err := plain(text); err != nil {
 		return err
@@ -29,7 +29,7 @@ func admit(text string) error {
 	return checkListing(table)
 }
 
-// admitPart takes one note, set or chain of it.
+// admitPart accepts a single note, set or chain.
 func admitPart(part string) error {
 	if err := plain(part); err != nil {
 		return err
@@ -41,7 +41,7 @@ func admitPart(part string) error {
 	return checkListing(l)
 }
 
-// plain refuses control characters, and lines that are not the ones that they seem to be.
+// plain refuses control characters and line continuations.
 func plain(text string) error {
 	return grammar.Lines(text, grammar.AnyLength, func([]string) error { return nil })
 }
@@ -49,12 +49,12 @@ func plain(text string) error {
 func checkListing(l *nft.Listing) error {
 	for _, s := range l.Sets {
 		if !names.MatchString(s.Name) || s.Type != "ipv4_addr" && s.Type != "ipv6_addr" || !elements.MatchString(s.Elements) {
-			return fmt.Errorf("it has a set %q", s.Name)
+			return fmt.Errorf("unexpected set %q", s.Name)
 		}
 	}
 	for _, c := range l.Chains {
 		if !names.MatchString(c.Name) || c.Hook != "" && !hooks.MatchString(c.Hook) {
-			return fmt.Errorf("it has a chain %q, %q", c.Name, c.Hook)
+			return fmt.Errorf("unexpected chain %q, %q", c.Name, c.Hook)
 		}
 		for _, rule := range c.Rules() {
 			if err := checkRule(rule); err != nil {
@@ -65,10 +65,11 @@ func checkListing(l *nft.Listing) error {
 	return nil
 }
 
-// statements are words that begin something else than a rule within a chain. Each has one of two words in it, which are faster to look for.
+// statements begin something other than a rule within a chain. All of them contain include or define, which are faster to search
+// for.
 var statements = regexp.MustCompile(`\b(?:include|define|redefine|undefine)\b`)
 
-// checkRule takes what is one rule: its quotes and braces end in its line, and nothing comes behind it.
+// checkRule accepts one rule: its quotes and braces are closed on its line, and nothing follows it.
 func checkRule(rule string) error {
 	var bare strings.Builder
 	open, quoted := 0, false
@@ -83,18 +84,18 @@ func checkRule(rule string) error {
 		case r == '}':
 			open--
 		case r == ';', r == '#', r == '$', r == '\\', r == '\'', r == '*':
-			return errors.New("it is more than a rule")
+			return errors.New("more than one rule")
 		}
 		if open < 0 {
-			return errors.New("it leaves its chain")
+			return errors.New("the rule leaves its chain")
 		}
 		bare.WriteRune(r)
 	}
 	if open != 0 || quoted {
-		return errors.New("it goes on in the next line")
+		return errors.New("the rule continues on the next line")
 	}
-	if said := bare.String(); (strings.Contains(said, "include") || strings.Contains(said, "define")) && statements.MatchString(said) {
-		return errors.New("it is no rule")
+	if text := bare.String(); (strings.Contains(text, "include") || strings.Contains(text, "define")) && statements.MatchString(text) {
+		return errors.New("not a rule")
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package nftables is what the kit knows of the packet filter beside the kernel: the file that nft reads, and nft.
+// Package nftables describes the nft program to the kit, and the file that it reads.
 package nftables
 
 import (
@@ -9,24 +9,24 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Table is the kernel's table as nft reads it.
+// Table is the gateway's table in nft's syntax.
 const Table daemon.Place = "packet-filter.table"
 
-// Name is the name of the gateway's own table.
+// Name is the name of the table in the kernel.
 const Name = "gateway"
 
-// The commands.
+// Commands of nft.
 const (
-	Check daemon.Command = "nft.check" // would the kernel take the staged Table?
+	Check daemon.Command = "nft.check" // would the kernel accept the staged Table?
 	Load  daemon.Command = "nft.load"  // load the staged Table, in one transaction
 )
 
-// PacketFilter is whom commands talk to that ask the kernel's packet filter.
+// PacketFilter names the kernel's packet filter in CommandSpec.Asks.
 const PacketFilter = "the packet filter"
 
 const binary = "/usr/sbin/nft"
 
-// Daemon is its entry in the closed lists.
+// Daemon is nft's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"nftables"},
 	Places: map[daemon.Place]daemon.PlaceSpec{

@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/grammar"
 )
 
-// admitSettings are PostgreSQL's for other nodes: none of them runs or loads anything, and the files are the gateway's.
+// admitSettings accepts the settings for replication. None of them can run or load anything, and all files are the gateway's.
 var admitSettings = grammar.OnlyLines(func(string) bool { return false },
 	"listen_addresses = '*'", "ssl = on", "ssl_min_protocol_version = 'TLSv1.3'",
 	"hba_file = '"+accessPath+"'", "ident_file = '"+membersPath+"'",
@@ -16,7 +16,7 @@ var admitSettings = grammar.OnlyLines(func(string) bool { return false },
 
 var peer = regexp.MustCompile(`^hostssl gateway gateway_repl (\S+) cert clientcert=verify-full map=cluster$`)
 
-// admitAccess lets local users be who they are, and single other nodes in by their certificates.
+// admitAccess lets local users log in under their own names, and single nodes by certificate.
 var admitAccess = grammar.OnlyLines(func(line string) bool {
 	m := peer.FindStringSubmatch(line)
 	if m == nil {
@@ -28,5 +28,5 @@ var admitAccess = grammar.OnlyLines(func(line string) bool {
 
 var member = regexp.MustCompile(`^cluster [0-9A-Za-z][0-9A-Za-z-]{0,63} gateway_repl$`)
 
-// admitMembers says whose certificates are taken, and for what.
+// admitMembers accepts which certificates may log in, and as whom.
 var admitMembers = grammar.OnlyLines(member.MatchString, `gateway /^(.*)$ \1`, "gateway root gateway")

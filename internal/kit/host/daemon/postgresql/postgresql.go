@@ -1,18 +1,18 @@
-// Package postgresql is PostgreSQL's server where nodes of a cluster reach one another's databases: what the kit knows of it.
+// Package postgresql describes the PostgreSQL server to the kit, as far as it concerns replication between the nodes of a cluster.
 package postgresql
 
 import "edge.internal/gateway/internal/kit/host/daemon"
 
-// The files.
+// Files of the server.
 const (
 	Settings  daemon.Place = "postgresql.settings"
-	Access    daemon.Place = "postgresql.hba"       // who may connect, from where
-	Members   daemon.Place = "postgresql.ident"     // whose certificates are taken
+	Access    daemon.Place = "postgresql.hba"       // who may connect, and from where
+	Members   daemon.Place = "postgresql.ident"     // which certificates are accepted
 	Authority daemon.Place = "postgresql.authority" // the cluster's certificate authority
-	Identity  daemon.Place = "postgresql.identity"  // the node's certificate with its key, in one file: they are replaced together
+	Identity  daemon.Place = "postgresql.identity"  // the node's certificate and key: one file, so that they are replaced together
 )
 
-// Folder is where they are.
+// Folder holds these files.
 const Folder = "/etc/postgresql/gateway"
 
 const (
@@ -22,14 +22,14 @@ const (
 	identityPath  = Folder + "/node.pem"
 )
 
-// Daemon is its entry in the closed lists.
+// Daemon is PostgreSQL's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Places: map[daemon.Place]daemon.PlaceSpec{
 		Settings:  daemon.FileAt(Folder+"/gateway.conf", 0o644, "root", "root", admitSettings),
 		Access:    daemon.FileAt(accessPath, 0o640, "root", "postgres", admitAccess),
 		Members:   daemon.FileAt(membersPath, 0o640, "root", "postgres", admitMembers),
 		Authority: daemon.FileAt(authorityPath, 0o644, "root", "root", nil),
-		// PostgreSQL takes no key that others can read.
+		// PostgreSQL refuses a key that others can read.
 		Identity: daemon.FileAt(identityPath, 0o600, "postgres", "postgres", nil),
 	},
 	Verbs: verbs,

@@ -6,16 +6,16 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Database is PostgreSQL's server.
+// Database is the PostgreSQL server.
 type Database interface {
-	// LoadDatabaseSettings has PostgreSQL take what is in its places, by a restart where it needs one, and does not wait for it. On a
-	// machine that has no job for that it is daemon.ErrNotInstalled.
+	// LoadDatabaseSettings makes PostgreSQL load the installed files, with a restart if necessary, and does not wait for it. If the
+	// machine has no job for that, it is daemon.ErrNotInstalled.
 	LoadDatabaseSettings(ctx context.Context) error
 }
 
 var verbs = daemon.Verbs{"LoadDatabaseSettings": daemon.Repeatable}
 
-// ServedDatabase is PostgreSQL's server, by way of the helper.
+// ServedDatabase calls the verbs that the helper executes.
 type ServedDatabase struct{ Helper daemon.Helper }
 
 func (s ServedDatabase) LoadDatabaseSettings(ctx context.Context) error {

@@ -2,12 +2,11 @@ package squid
 
 import "edge.internal/gateway/internal/kit/host/daemon/grammar"
 
-// admit takes the gateway's own directives.
 func admit(text string) error { return grammar.Lines(text, grammar.Longest, forms.Take) }
 
 var forms = grammar.Following(map[string]string{
 	"access_log": `none gateway_manager|stdio:/var/log/squid/access\.log`,
-	// A quoted name would be that of a file to read.
+	// A quoted name would be a file to read.
 	"acl":                           `gateway_[a-z0-9_]+ (?:(?:src|dst) (?:ipv4|ipv6|[0-9a-f.:/-]+)|localport [0-9]+|port 80 443|external gateway_judge|note [a-z_]+ [0-9a-z-]+)`,
 	"cache":                         `deny all`,
 	"cache_mem":                     `[0-9]+ MB`,

@@ -20,16 +20,15 @@ import (
 )
 
 const (
-	// askWithin is how long squid or the judge may take for one answer.
+	// askWithin bounds one answer of squid or of the judge.
 	askWithin = 5 * time.Second
-	// reportLimit is how long a report may be.
+	// reportLimit is in bytes.
 	reportLimit = 16 << 20
 )
 
-// live is the squid of a machine.
 type live struct{ home home.Home }
 
-// New returns the squid of a machine.
+// New returns a client of the machine's squid.
 func New(h home.Home) ForwardProxy { return &live{h} }
 
 var errNotRunning = fmt.Errorf("squid: %w", daemon.ErrNotRunning)
@@ -46,7 +45,7 @@ func (s *live) SquidReport(ctx context.Context, r Report) (string, int64, error)
 		return "", 0, err
 	}
 	counted := &countedConn{}
-	// A transport of its own: what the environment says about proxies is not meant, and no connection is kept.
+	// A separate transport, which ignores proxies of the environment and keeps no connection.
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		counted.Conn, err = new(net.Dialer).DialContext(ctx, network, address)
 		return counted, err
@@ -60,7 +59,7 @@ func (s *live) SquidReport(ctx context.Context, r Report) (string, int64, error)
 	return text, counted.read.Load(), err
 }
 
-// report is the answer of the cache manager.
+// report fetches a report from the cache manager.
 func report(transport *http.Transport, req *http.Request) (string, error) {
 	res, err := transport.RoundTrip(req)
 	if err != nil {
@@ -68,7 +67,7 @@ func report(transport *http.Transport, req *http.Request) (string, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("it answers %s", res.Status)
+		return "", fmt.Errorf("status %s", res.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, reportLimit))
 	return string(body), err
@@ -92,21 +91,21 @@ func (s *live) SquidJudge(ctx context.Context, reload bool) (Judge, error) {
 	if reload {
 		command = "reload\n"
 	}
-	said, err := talk.Tell(ctx, s.home.Path(JudgeSocket), command)
+	answer, err := talk.Ask(ctx, s.home.Path(JudgeSocket), command)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return Judge{}, fmt.Errorf("the judge of the access list: %w", daemon.ErrNotRunning)
 	case err != nil:
 		return Judge{}, fmt.Errorf("asking the judge of the access list: %w", err)
 	}
-	return parseJudge(said)
+	return parseJudge(answer)
 }
 
-func parseJudge(said string) (Judge, error) {
-	words := strings.Fields(said)
+func parseJudge(answer string) (Judge, error) {
+	words := strings.Fields(answer)
 	if len(words) == 3 && words[0] == "ok" {
 		return Judge{Configuration: words[1], List: words[2]}, nil
 	}
-	why, _ := strings.CutPrefix(strings.TrimSpace(said), "error ")
+	why, _ := strings.CutPrefix(strings.TrimSpace(answer), "error ")
 	return Judge{}, fmt.Errorf("the judge of the access list says: %s", why)
 }

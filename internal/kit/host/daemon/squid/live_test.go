@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-func TestSquidThatDoesNotRun(t *testing.T) {
+func TestSquidIsNotRunning(t *testing.T) {
 	s := New(home.Home{})
 	if _, _, err := s.SquidReport(t.Context(), Counters); !errors.Is(err, daemon.ErrNotRunning) {
 		t.Errorf("report: %v", err)
@@ -26,13 +26,13 @@ func TestJudgeAnswers(t *testing.T) {
 	if j, err := parseJudge("ok mark digest\n"); err != nil || j != (Judge{Configuration: "mark", List: "digest"}) {
 		t.Errorf("%+v, %v", j, err)
 	}
-	for said, want := range map[string]string{
+	for answer, want := range map[string]string{
 		"error no list\n": "the judge of the access list says: no list",
 		"":                "the judge of the access list says: ",
 		"ok a\n":          "the judge of the access list says: ok a",
 	} {
-		if _, err := parseJudge(said); err == nil || err.Error() != want {
-			t.Errorf("%q: %v", said, err)
+		if _, err := parseJudge(answer); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", answer, err)
 		}
 	}
 }

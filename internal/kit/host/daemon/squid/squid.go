@@ -1,4 +1,5 @@
-// Package squid is the forward proxy's daemon: what the kit knows of it, and the conversation with it and with the judge that it asks.
+// Package squid describes the forward proxy to the kit, and has the clients of squid and of its judge, a program that decides about
+// requests.
 package squid
 
 import (
@@ -8,31 +9,31 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is squid.
+// Unit is squid's systemd unit.
 const Unit daemon.Unit = "squid"
 
-// The files.
+// Configuration files. Main includes DropIn.
 const (
 	Main   daemon.Place = "squid.main"
 	DropIn daemon.Place = "squid.dropin"
-	// AccessList is the part of the access list that squid asks the gateway's own judge about.
+	// AccessList is the part of the access list that the judge evaluates for squid.
 	AccessList daemon.Place = "squid.acls"
 )
 
 const accessListPath = "/etc/squid/gateway.acls"
 
-// Check asks: does the staged DropIn parse?
+// Check parses the staged DropIn.
 const Check daemon.Command = "squid.check"
 
-// AccessLog has the requests of its clients.
+// AccessLog has the clients' requests.
 const AccessLog daemon.Log = "squid.access"
 
-// LogSource is what it says.
+// LogSource is squid's log in the journal.
 const LogSource daemon.LogSource = "forward-proxy"
 
 const binary = "/usr/sbin/squid"
 
-// Daemon is its entry in the closed lists.
+// Daemon is squid's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"squid"},
 	Units: []daemon.UnitSpec{{
@@ -53,17 +54,17 @@ var Daemon = daemon.Daemon{
 	Places: map[daemon.Place]daemon.PlaceSpec{
 		Main:   daemon.FileAt("/etc/squid/gateway.conf", 0o644, "root", "root", admit),
 		DropIn: daemon.FileAt("/etc/squid/conf.d/gateway.conf", 0o644, "root", "root", admit),
-		// The judge reads it as squid's user.
+		// The judge runs as squid's user.
 		AccessList: daemon.FileAt(accessListPath, 0o640, "root", "proxy", nil),
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
 		Check: {Argv: []string{binary, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second, Rights: daemon.Checking,
 			Staged: []daemon.Place{DropIn}},
 	},
-	// Debian's logrotate keeps it short.
+	// Debian's logrotate rotates it.
 	Logs:    map[daemon.Log]daemon.LogSpec{AccessLog: {Path: "/var/log/squid/access.log"}},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown: []daemon.Shown{
+	LogViews: []daemon.LogView{
 		{Order: 2, Name: "forward-proxy", Title: "Forward proxy",
 			Description: "Messages of squid.", Sources: []daemon.LogSource{LogSource}},
 		{Order: 2, Name: "forward-proxy-access", Title: "Forward proxy, requests",

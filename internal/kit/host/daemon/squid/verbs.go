@@ -7,41 +7,41 @@ import (
 )
 
 const (
-	// JudgeProgram is what squid asks about requests. It is in squid's own folder of such programs: AppArmor lets squid start
-	// none elsewhere.
+	// JudgeProgram is squid's external ACL helper. It is in squid's own folder for such programs, because AppArmor lets squid start
+	// no others.
 	JudgeProgram = "/usr/lib/squid/gateway-acl"
-	// JudgeSocket is where it answers the gateway.
+	// JudgeSocket is the judge's socket for the gateway.
 	JudgeSocket = "/run/squid/gateway-acl.sock"
-	// ManagerPort is the port of the loopback where squid's cache manager answers, and nothing else.
+	// ManagerPort is the loopback port of squid's cache manager. Squid serves nothing else there.
 	ManagerPort = 3127
 )
 
-// ForwardProxy is the running squid.
+// ForwardProxy is the client of a running squid and its judge.
 type ForwardProxy interface {
-	// SquidReport asks squid's cache manager, and says how many bytes the answer took on the wire: squid counts them among those
-	// that it has sent. A squid that does not run is daemon.ErrNotRunning.
+	// SquidReport fetches a report from squid's cache manager. bytes is its size on the wire, because squid counts it as traffic.
+	// If squid does not run, it is daemon.ErrNotRunning.
 	SquidReport(ctx context.Context, r Report) (text string, bytes int64, err error)
-	// SquidJudge asks the judge what it has; with reload it reads the installed AccessList before that. A list that it
-	// refuses is an error, and it goes on with the one that it has. A judge that does not run is daemon.ErrNotRunning.
+	// SquidJudge returns what the judge has loaded. With reload it reads the installed AccessList first; if it refuses the list,
+	// that is an error, and it keeps the old one. If the judge does not run, it is daemon.ErrNotRunning.
 	SquidJudge(ctx context.Context, reload bool) (Judge, error)
 }
 
 var verbs = daemon.Verbs{"SquidReport": daemon.Local, "SquidJudge": daemon.Local}
 
-// Report is one of the cache manager's reports.
+// Report is the name of a cache manager report.
 type Report string
 
-// The reports.
+// Reports that the gateway reads.
 const (
 	Counters    Report = "counters"
 	Info        Report = "info"
 	Descriptors Report = "filedescriptors"
 )
 
-// Judge is what the judge has.
+// Judge is what the judge has loaded.
 type Judge struct {
-	// Configuration is the mark of squid's configuration that it was started with, and that squid runs with therefore.
+	// Configuration is the mark of the squid configuration that the judge was started with, so squid runs with that one.
 	Configuration string
-	// List is the digest of the access list; it is "-" when it has none.
+	// List is the digest of the access list; "-" if it has none.
 	List string
 }

@@ -1,4 +1,4 @@
-// Package talk speaks to daemons on their sockets.
+// Package talk exchanges text with daemons over their Unix sockets.
 package talk
 
 import (
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerLimit bounds what is read of an answer.
+// answerLimit is in bytes.
 const answerLimit = 64 << 20
 
-// Tell sends a text to a daemon's socket and returns all that comes back.
-func Tell(ctx context.Context, socket, text string) (string, error) {
+// Ask sends a text to a daemon's socket, and reads until the daemon closes the connection.
+func Ask(ctx context.Context, socket, text string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return "", err
@@ -24,7 +24,7 @@ func Tell(ctx context.Context, socket, text string) (string, error) {
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	_, err = io.WriteString(conn, text)
 	if err == nil {
-		err = conn.(*net.UnixConn).CloseWrite() // or HAProxy's master would wait for more
+		err = conn.(*net.UnixConn).CloseWrite() // otherwise HAProxy's master waits for more
 	}
 	var answer []byte
 	if err == nil {
@@ -36,7 +36,7 @@ func Tell(ctx context.Context, socket, text string) (string, error) {
 	return string(answer), err
 }
 
-// Peer is the user at the other end of a unix socket, as the kernel knows it.
+// Peer returns the process and the user at the other end of a Unix socket, according to the kernel.
 func Peer(conn *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -47,7 +47,7 @@ func Peer(conn *net.UnixConn) (*unix.Ucred, error) {
 	return peer, errors.Join(failed, err)
 }
 
-// Pause waits, or until the context ends.
+// Pause sleeps for d, or until the context ends.
 func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -6,11 +6,10 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/grammar"
 )
 
-// admit takes the gateway's own statements. unbound reads them wherever they stand: behind the value of one, the next may begin in the same
-// line.
+// admit accepts only the gateway's own statements. Each must be alone on its line, because unbound would accept several.
 func admit(text string) error { return grammar.Lines(text, grammar.AnyLength, forms.Take) }
 
-// What values of unbound's are made of. In a text in quotes nothing has a meaning but a back slash, which keeps a quote from ending it.
+// Building blocks of values. Within quotes, only a backslash is special: it keeps a quote from ending the text.
 const (
 	name    = `"[A-Za-z0-9_.*-]+"`
 	address = `"?[0-9a-f.:]+(?:@[0-9]{1,5})?"?`

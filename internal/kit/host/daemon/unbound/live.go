@@ -17,19 +17,18 @@ import (
 )
 
 const (
-	// askWithin is how long unbound may take for one answer.
+	// askWithin bounds one answer.
 	askWithin = 10 * time.Second
-	// magic precedes every question: the protocol and its version.
+	// magic starts every request: the protocol and its version.
 	magic = "UBCT1 "
-	// begins is how long unbound may take from making its socket to listening on it, and retry how often to look.
-	begins = 200 * time.Millisecond
-	retry  = 5 * time.Millisecond
+	// listensWithin is how long unbound may take from creating its socket to listening on it; retry is the poll interval.
+	listensWithin = 200 * time.Millisecond
+	retry         = 5 * time.Millisecond
 )
 
-// live is the unbound of a machine.
 type live struct{ home home.Home }
 
-// New returns the unbound of a machine.
+// New returns a client of the machine's unbound.
 func New(h home.Home) Resolver { return &live{h} }
 
 var errNotRunning = fmt.Errorf("unbound: %w", daemon.ErrNotRunning)
@@ -50,15 +49,15 @@ func (s *live) ResolverAsk(ctx context.Context, questions ...Question) ([]string
 	return answers, nil
 }
 
-// text is the question as it is sent.
+// text encodes a question for the wire.
 func text(q Question) (string, error) {
 	if len(q) == 0 {
-		return "", errors.New("a question to unbound without words")
+		return "", errors.New("empty question to unbound")
 	}
 	for i, word := range q {
 		outside := func(r rune) bool { return r < ' ' || r > '~' || r == ' ' && i < len(q)-1 }
 		if strings.TrimSpace(word) != word || word == "" || strings.ContainsFunc(word, outside) {
-			return "", fmt.Errorf("%q cannot be a word of a question to unbound", word)
+			return "", fmt.Errorf("%q is not allowed in a question to unbound", word)
 		}
 	}
 	text := strings.Join(q, " ")
@@ -68,7 +67,7 @@ func text(q Question) (string, error) {
 	return text, nil
 }
 
-// ask sends one line and returns all that comes back: unbound closes the connection behind its answer.
+// ask sends one line and reads until unbound closes the connection.
 func (s *live) ask(ctx context.Context, text string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("unbound did not answer within %s: %w", askWithin, context.DeadlineExceeded))
 	defer cancel()
@@ -97,12 +96,11 @@ func (s *live) ask(ctx context.Context, text string) (string, error) {
 	return strings.Trim(string(answer), "\n"), nil
 }
 
-// dial reaches the control socket. One that is there and refuses is about to be listened on, or was left by an unbound that
-// is gone.
+// dial connects to the control socket. If the socket exists but refuses, unbound is either about to listen or has crashed.
 func (s *live) dial(ctx context.Context) (net.Conn, error) {
-	for begun := time.Now(); ; talk.Pause(ctx, retry) {
+	for start := time.Now(); ; talk.Pause(ctx, retry) {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", s.home.Path(Socket))
-		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil || time.Since(begun) > begins {
+		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil || time.Since(start) > listensWithin {
 			return conn, err
 		}
 	}

@@ -19,23 +19,23 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// machine is what these tests need of a machine.
+// machine has only what these tests need.
 type machine struct {
 	*files.Files
 	unbound.Resolver
 }
 
-// at is a machine with its files below a root, or the real one.
+// at returns a machine with its files below root; the real one if root is empty.
 func at(root string) machine {
 	h := home.Home{Root: root, Foreign: root != ""}
 	f := files.New(h)
 	return machine{f, unbound.New(h)}
 }
 
-// startUnbound runs a real unbound below a root. It answers on loopback.
+// startUnbound runs a real unbound below a temporary root. It serves on loopback.
 func startUnbound(t *testing.T) (s machine, stop func()) {
 	t.Helper()
-	root, err := os.MkdirTemp("", "unbound-") // its path leaves room for sockets
+	root, err := os.MkdirTemp("", "unbound-") // short, because the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestResolverAsk(t *testing.T) {
 	}
 	for _, refusal := range answers[2:] {
 		if !strings.HasPrefix(refusal, "error") {
-			t.Errorf("no refusal: %q", refusal)
+			t.Errorf("not refused: %q", refusal)
 		}
 	}
 	long := unbound.Question{"local_data", "a.lan. 60 IN TXT"}
@@ -101,7 +101,7 @@ func TestResolverAsk(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	if _, err := s.ResolverAsk(ctx, unbound.Question{"status"}); err == nil || !strings.Contains(err.Error(), "enough") {
-		t.Errorf("with a context that has ended: %v", err)
+		t.Errorf("after its context ended: %v", err)
 	}
 	stop()
 	if _, err := s.ResolverAsk(t.Context(), unbound.Question{"status"}); !errors.Is(err, host.ErrNotRunning) {
@@ -109,14 +109,14 @@ func TestResolverAsk(t *testing.T) {
 	}
 }
 
-func TestResolverQuestionsThatAreNotAsked(t *testing.T) {
+func TestInvalidQuestionsAreNotSent(t *testing.T) {
 	s := at(t.TempDir())
 	for _, q := range []unbound.Question{
 		nil, {""}, {"local_data", ""}, {"local_data", "a\nreload"}, {"local_data", "a\x00"}, {"local_data", "ä"}, {"local_data", " a"}, {"local_data", "a "}, {"local_data", "\t"},
 		{"local_zone", "a b", "deny"}, {"local_data", strings.Repeat("a", unbound.QuestionLimit)},
 	} {
 		if _, err := s.ResolverAsk(t.Context(), q); err == nil || errors.Is(err, host.ErrNotRunning) {
-			t.Errorf("%q is asked: %v", q, err)
+			t.Errorf("%q was sent: %v", q, err)
 		}
 	}
 }

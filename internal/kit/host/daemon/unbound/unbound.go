@@ -1,4 +1,4 @@
-// Package unbound is the resolver: what the kit knows of it, and the conversation with it.
+// Package unbound describes the DNS resolver to the kit, and has the client of its control socket.
 package unbound
 
 import (
@@ -8,24 +8,24 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is unbound.
+// Unit is unbound's systemd unit.
 const Unit daemon.Unit = "unbound"
 
-// The files.
+// Configuration files. Main includes DropIn.
 const (
 	Main   daemon.Place = "unbound.main"
 	DropIn daemon.Place = "unbound.dropin"
 )
 
-// Check asks: is the staged DropIn good?
+// Check validates the staged DropIn.
 const Check daemon.Command = "unbound.check"
 
-// LogSource is what it says.
+// LogSource is unbound's log in the journal.
 const LogSource daemon.LogSource = "dns"
 
 const binary = "/usr/sbin/unbound"
 
-// Daemon is its entry in the closed lists.
+// Daemon is unbound's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"unbound"},
 	Units: []daemon.UnitSpec{{
@@ -49,7 +49,7 @@ var Daemon = daemon.Daemon{
 			Staged: []daemon.Place{DropIn}},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 3, Name: "dns", Title: "DNS",
 		Description: "The resolver, unbound.", Sources: []daemon.LogSource{LogSource},
 	}},

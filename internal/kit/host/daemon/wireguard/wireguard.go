@@ -1,5 +1,4 @@
-// Package wireguard is what the kit knows of tunnels beside the kernel: where they are written down, and the program that does their work
-// where the kernel cannot.
+// Package wireguard describes tunnels to the kit: their files, and wireguard-go, which replaces WireGuard in a kernel without it.
 package wireguard
 
 import (
@@ -9,18 +8,18 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Go does the work of the WireGuard link with the name of the operand, in the background.
+// Go starts wireguard-go in the background for a link with this name.
 const Go daemon.Command = "wireguard.go"
 
-// LogSource is what that program says.
+// LogSource is wireguard-go's log in the journal.
 const LogSource daemon.LogSource = "tunnels"
 
 const prefix = "tunnel/"
 
-// State is what a tunnel shall be, for people to read.
+// State is the intended state of a tunnel, for people to read.
 func State(name value.IfName) daemon.Place { return daemon.Place(prefix + name.String()) }
 
-// Daemon is its entry in the closed lists.
+// Daemon is the entry of tunnels in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"wireguard-go"},
 	Families: []daemon.Family{{
@@ -31,7 +30,7 @@ var Daemon = daemon.Daemon{
 		Go: {Argv: []string{"/usr/bin/wireguard-go"}, Timeout: 10 * time.Second, Asks: "the network", Operand: isLink},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Slice: `system-gateway\x2dwireguard.slice`}},
-	Shown: []daemon.Shown{{
+	LogViews: []daemon.LogView{{
 		Order: 7, Name: "tunnels", Title: "Tunnels",
 		Description: "Tunnels that run in userspace.", Sources: []daemon.LogSource{LogSource},
 	}},

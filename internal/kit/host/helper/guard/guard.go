@@ -1,7 +1,7 @@
-// Package guard refuses configurations that would make a daemon run something, load something, or read what is not the gateway's.
+// Package guard refuses configurations that would make a daemon run or load a program, or read files that are not the gateway's.
 //
-// Who asks for a file to be installed need not be who it seems. So the helper takes only what the gateway's own renderers write: of each
-// grammar the directives that they use, and nothing else. The grammars are in the daemons' folders.
+// A caller of the helper may have been taken over by an attacker. So the helper installs only what the gateway's own renderers
+// write: of each daemon's grammar, the directives that they use and nothing else. The grammars are in the daemons' folders.
 package guard
 
 import (
@@ -14,22 +14,22 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Admit complains about a file that no renderer of the gateway writes.
+// Admit returns an error for a file that no renderer of the gateway writes.
 func Admit(f host.File) error {
 	if len(f.Content) > host.FileLimit {
 		return fmt.Errorf("%s is longer than %d MiB", f.Place, host.FileLimit>>20)
 	}
-	spec, _ := f.Place.Spec() // the machine refuses what is in no list
+	spec, _ := f.Place.Spec() // the machine refuses unknown places
 	if spec.Grammar == nil {
 		return nil
 	}
 	if err := spec.Grammar(string(f.Content)); err != nil {
-		return fmt.Errorf("%s is not for the gateway to write: %w", f.Place, err)
+		return fmt.Errorf("%s has content that the gateway does not write: %w", f.Place, err)
 	}
 	return nil
 }
 
-// Around is a machine that writes and tries only what is admitted, and listens on some addresses only.
+// Around returns a machine that installs and checks only admitted files, and listens only on these addresses.
 func Around(m host.Machine, listen ...string) host.Machine { return guarded{m, listen} }
 
 type guarded struct {
@@ -37,7 +37,7 @@ type guarded struct {
 	listen []string
 }
 
-// Listen refuses what is not one of the gateway's own ports: a socket of root's may share a port with another one of root's.
+// Listen refuses other ports than the gateway's own, because a socket of root's could share a port with another daemon of root's.
 func (g guarded) Listen(ctx context.Context, network, address string) (*os.File, error) {
 	if address == "" || !slices.Contains(g.listen, address) {
 		return nil, fmt.Errorf("the gateway is not configured to listen on %q", address)
@@ -52,15 +52,15 @@ func (g guarded) Install(p host.Place, content []byte) error {
 	return g.Machine.Install(p, content)
 }
 
-// Amend takes parts of which each is admitted without the others, into a file that was: what is there then has been admitted whole.
+// Amend checks each new part alone. The rest of the file is already admitted, because it was installed through Install.
 func (g guarded) Amend(p host.Place, c parts.Change) error {
 	spec, _ := p.Spec()
 	if spec.Part == nil {
-		return fmt.Errorf("%s is written as a whole", p)
+		return fmt.Errorf("%s cannot be changed in parts", p)
 	}
 	for _, a := range c.Add {
 		if err := spec.Part(string(a.Text)); err != nil {
-			return fmt.Errorf("%s is not for the gateway to write: %w", p, err)
+			return fmt.Errorf("%s has content that the gateway does not write: %w", p, err)
 		}
 	}
 	return g.Machine.Amend(p, c)

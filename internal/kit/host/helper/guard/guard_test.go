@@ -28,7 +28,6 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// byPath are the places by where they are.
 var byPath = func() map[string]host.Place {
 	m := map[string]host.Place{}
 	for _, p := range []host.Place{
@@ -41,7 +40,7 @@ var byPath = func() map[string]host.Place {
 	return m
 }()
 
-// What the rooms render is admitted.
+// Everything that the rooms render is admitted.
 func TestRenderedFilesAreAdmitted(t *testing.T) {
 	golden, err := filepath.Glob("../../../../*/testdata/render/*.txtar")
 	if err != nil {
@@ -79,13 +78,13 @@ func TestRenderedFilesAreAdmitted(t *testing.T) {
 		t.Error(err)
 	}
 	for path, place := range byPath {
-		if !seen[place] && place != nftables.Table { // its room asks the guard about each of its own
+		if !seen[place] && place != nftables.Table { // the firewall's tests call the guard for each of its renderings
 			t.Errorf("no golden file has %s", path)
 		}
 	}
 }
 
-// What would run, load or read something is refused, however it is written.
+// Whatever would run, load or read something is refused, however it is written.
 func TestHostileFilesAreRefused(t *testing.T) {
 	for _, f := range hostile.Files() {
 		if guard.Admit(f) == nil {
@@ -93,14 +92,14 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		}
 	}
 	if guard.Admit(host.File{Place: haproxy.MaintenancePage, Content: slices.Repeat([]byte("x"), 65<<20)}) == nil {
-		t.Error("a file without end was admitted")
+		t.Error("an oversized file was admitted")
 	}
 	if err := guard.Admit(host.File{Place: haproxy.Hosts, Content: []byte(strings.Repeat("a b\n", 10))}); err != nil {
 		t.Error(err)
 	}
 }
 
-// Of every daemon whose files have a grammar there are some that it refuses.
+// Every daemon with a grammar has hostile files that it refuses.
 func TestEveryGrammarRefusesSomething(t *testing.T) {
 	daemonOf := func(p daemon.Place) string {
 		name, _, _ := strings.Cut(string(p), ".")
@@ -112,13 +111,13 @@ func TestEveryGrammarRefusesSomething(t *testing.T) {
 	}
 	for p, spec := range daemon.Places() {
 		if spec.Grammar != nil && !hostileTo[daemonOf(p)] {
-			t.Errorf("nothing is hostile to %s", p)
+			t.Errorf("no hostile file for %s", p)
 		}
 	}
 }
 
-// What comes part by part is admitted as it would be within the whole file, and each part is one thing.
-func TestPartsAreJudged(t *testing.T) {
+// A part is admitted only if it would be within the whole file, and only if it is a single part.
+func TestPartsAreChecked(t *testing.T) {
 	const begin, end, chain = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n", "}\n", "\tchain input {\n\t accept\n\t}\n"
 	m := guard.Around(hosttest.New())
 	installed := begin + chain + end
@@ -152,7 +151,7 @@ func TestPartsAreJudged(t *testing.T) {
 		}
 	}
 	if amend(chrony.DropIn, 1, "\t# note\n") == nil {
-		t.Error("a file without parts is changed")
+		t.Error("a file without parts was changed")
 	}
 	if content, err := m.Read(nftables.Table); err != nil || string(content) != installed {
 		t.Errorf("%v\n%s", err, content)
@@ -165,7 +164,7 @@ func TestPartsAreJudged(t *testing.T) {
 	}
 }
 
-// What is like a hostile file, and does nothing, is admitted: so the others are refused for what they do.
+// Harmless files that resemble hostile ones are admitted, which shows that the others are refused for what they do.
 func TestHarmlessFilesAreAdmitted(t *testing.T) {
 	for _, text := range []string{
 		"", "frontend gateway_http\n bind :80\n http-request set-header X-A b if { req.hdr(x) -m found }", "frontend gateway_http\n http-request set-header file %[src]", "frontend gateway_http\n http-after-response add-header 'crt'\\''s' %[var(txn.headers),field(2,\\x1f)]",
@@ -179,13 +178,13 @@ func TestHarmlessFilesAreAdmitted(t *testing.T) {
 	}
 }
 
-// The gateway gets the ports that it is configured with, and no other socket of root's.
+// The gateway gets only the ports that it is configured with.
 func TestOtherPortsAreRefused(t *testing.T) {
 	m := guard.Around(hosttest.New(), "127.0.0.1:0", "")
 	for _, address := range []string{"", ":0", "127.0.0.1:5432", ":8080"} {
 		if f, err := m.Listen(t.Context(), "tcp", address); err == nil {
 			f.Close()
-			t.Errorf("%q is listened on", address)
+			t.Errorf("listened on %q", address)
 		}
 	}
 	f, err := m.Listen(t.Context(), "tcp", "127.0.0.1:0")

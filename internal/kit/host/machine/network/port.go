@@ -45,19 +45,19 @@ func (s *Network) Listen(ctx context.Context, network, address string) (*os.File
 	return l.(*net.TCPListener).File()
 }
 
-func (s *Network) Deafen(_ context.Context, listener *os.File) error {
+func (s *Network) DrainListener(_ context.Context, listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
 	}
 	failed := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(deaf)), Filter: &deaf[0]})
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(dropSYN)), Filter: &dropSYN[0]})
 	})
 	return errors.Join(failed, err)
 }
 
-// deaf drops the first packet of a connection: SYN without ACK, in byte 13 of the TCP header.
-var deaf = []unix.SockFilter{
+// dropSYN drops the first packet of a connection: SYN without ACK, in byte 13 of the TCP header.
+var dropSYN = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 13},
 	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0x12},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: 0x02},

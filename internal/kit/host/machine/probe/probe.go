@@ -100,7 +100,7 @@ func run(ctx context.Context, spec host.ProbeSpec, sink func(output []byte)) (en
 	}
 	waited := cmd.Wait()
 	stop()
-	end.Duration, end.Said = time.Since(began), said.LastLines()
+	end.Duration, end.Stderr = time.Since(began), said.LastLines()
 	end.ExitStatus = cmd.ProcessState.ExitCode()
 	if exit, ok := errors.AsType[*exec.ExitError](waited); waited != nil && !ok && !errors.Is(waited, exec.ErrWaitDelay) {
 		return end, fmt.Errorf("running %s: %w", program, waited)

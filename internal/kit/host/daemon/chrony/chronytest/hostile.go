@@ -1,4 +1,4 @@
-// Package chronytest has what tests need of chrony.
+// Package chronytest has test data for chrony's grammar.
 package chronytest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	chrony.DropIn: {"driftfile /etc/x", "mailonchange root@localhost 0.5", "include /etc/shadow", "confdir /tmp", "logdir /etc", "dumpdir /etc", "pidfile /etc/x", "keyfile /etc/shadow", "user root", "server a.example key 1", "#" + strings.Repeat("x", 2047) + "mailonchange root 1"},
 }

@@ -1,4 +1,4 @@
-// Package crowdsectest is a CrowdSec and its firewall bouncer in memory.
+// Package crowdsectest is an in-memory CrowdSec with its firewall bouncer.
 package crowdsectest
 
 import (
@@ -17,22 +17,22 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
 )
 
-// Detection has its accounts always, and answers while its unit is active.
+// Detection answers while its unit is active. Its accounts outlive a stop.
 type Detection struct {
 	on        daemontest.Machine
 	mu        sync.Mutex
-	machines  map[string]string // passwords by name
-	bouncers  map[string]string // keys by name
-	made      int               // accounts so far
+	machines  map[string]string // name to password
+	bouncers  map[string]string // name to key
+	made      int               // number of secrets issued
 	decisions []Decision
 	alerts    []json.RawMessage
 	asked     map[crowdsec.Verb]int
 	spared    []netip.Addr
 	tables    bool      // as DetectionSpare leaves them
-	flushed   time.Time // when they were removed behind the bouncer's back
+	flushed   time.Time // when FlushDetectionTables removed them
 }
 
-// Decision is a decision of the CrowdSec in memory.
+// Decision is a ban, or another decision, of the in-memory CrowdSec.
 type Decision struct {
 	ID       int64  `json:"id"`
 	Origin   string `json:"origin"`
@@ -43,7 +43,7 @@ type Decision struct {
 	Scenario string `json:"scenario"`
 }
 
-// New returns the CrowdSec of a machine, and gives its own tool its scripts.
+// New returns the CrowdSec of a machine in memory, and scripts cscli's commands.
 func New(on daemontest.Machine) *Detection {
 	m := &Detection{on: on, machines: map[string]string{}, bouncers: map[string]string{}, asked: map[crowdsec.Verb]int{}}
 	on.Script(crowdsec.MachineAdd, func(_ context.Context, in daemon.Input) (daemon.Output, error) {
@@ -80,7 +80,7 @@ func New(on daemontest.Machine) *Detection {
 	return m
 }
 
-// account makes an account, or another secret for it.
+// account creates an account, or issues another secret for it.
 func (m *Detection) account(accounts map[string]string, name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +89,7 @@ func (m *Detection) account(accounts map[string]string, name string) string {
 	return accounts[name]
 }
 
-// DetectionBouncers are the names of the bouncers that CrowdSec in memory knows.
+// DetectionBouncers returns the names of the registered bouncers.
 func (m *Detection) DetectionBouncers() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +101,7 @@ func (m *Detection) DetectionBouncers() []string {
 	return names
 }
 
-// ForgetDetectionAccount makes CrowdSec forget a machine and a bouncer.
+// ForgetDetectionAccount deletes the machine and the bouncer with this name.
 func (m *Detection) ForgetDetectionAccount(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,14 +116,14 @@ func (m *Detection) Decide(d Decision) {
 	m.decisions = append(m.decisions, d)
 }
 
-// Decisions are those of the CrowdSec in memory.
+// Decisions returns all current decisions.
 func (m *Detection) Decisions() []Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.decisions)
 }
 
-// SetDetectionAlerts sets what CrowdSec has found, newest first.
+// SetDetectionAlerts sets the list of alerts, newest first.
 func (m *Detection) SetDetectionAlerts(alerts ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,14 +133,14 @@ func (m *Detection) SetDetectionAlerts(alerts ...string) {
 	}
 }
 
-// DetectionAsked counts the questions of a kind.
+// DetectionAsked counts the requests with this verb.
 func (m *Detection) DetectionAsked(v crowdsec.Verb) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asked[v]
 }
 
-// DetectionSpare remembers the addresses. A bouncer whose tables were removed makes none before it is started again.
+// DetectionSpare stores the addresses. If the tables were flushed, the bouncer makes new ones only at its next start.
 func (m *Detection) DetectionSpare(_ context.Context, addresses []netip.Addr) error {
 	since, _ := m.on.Since(crowdsec.Bouncer)
 	m.mu.Lock()
@@ -152,7 +152,7 @@ func (m *Detection) DetectionSpare(_ context.Context, addresses []netip.Addr) er
 	return nil
 }
 
-// DetectionDropped are those who are banned and not spared: the bouncer in memory hears of a ban at once.
+// DetectionDropped returns the addresses that are banned and not spared. The in-memory bouncer learns of a ban immediately.
 func (m *Detection) DetectionDropped(_ context.Context, of []netip.Addr) (dropped []netip.Addr, err error) {
 	_, runs := m.on.Since(crowdsec.Bouncer)
 	m.mu.Lock()
@@ -170,21 +170,20 @@ func (m *Detection) DetectionDropped(_ context.Context, of []netip.Addr) (droppe
 
 var errNoTables = fmt.Errorf("the firewall bouncer's tables: %w", daemon.ErrNotRunning)
 
-// FlushDetectionTables removes the bouncer's tables behind its back.
+// FlushDetectionTables removes the tables without the bouncer noticing.
 func (m *Detection) FlushDetectionTables() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.spared, m.tables, m.flushed = nil, false, time.Now()
 }
 
-// DetectionSpared are the addresses that the bouncer lets pass.
+// DetectionSpared returns the addresses of the last DetectionSpare.
 func (m *Detection) DetectionSpared() []netip.Addr {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.spared)
 }
 
-// DetectionAsk answers as CrowdSec does.
 func (m *Detection) DetectionAsk(ctx context.Context, q crowdsec.Question) (json.RawMessage, error) {
 	if _, _, err := q.Request(); err != nil {
 		return nil, err
@@ -198,15 +197,15 @@ func (m *Detection) DetectionAsk(ctx context.Context, q crowdsec.Question) (json
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked[q.Verb]++
-	answer, err := m.says(q)
+	answer, err := m.respond(q)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(answer)
 }
 
-// says answers one question. A token is the password of its machine.
-func (m *Detection) says(q crowdsec.Question) (any, error) {
+// respond executes a request. In this CrowdSec, a machine's token is its password.
+func (m *Detection) respond(q crowdsec.Question) (any, error) {
 	knows := func(accounts map[string]string, secret string) bool {
 		for _, s := range accounts {
 			if s == secret {
@@ -272,7 +271,7 @@ func (m *Detection) says(q crowdsec.Question) (any, error) {
 	return nil, nil
 }
 
-// about tells whether a decision is one that a question asks for.
+// about reports whether a request selects a decision.
 func (x Decision) about(q crowdsec.Question) bool {
 	net, err := netip.ParsePrefix(x.Value)
 	if ip, addr := netip.ParseAddr(x.Value); addr == nil {

@@ -5,7 +5,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	crowdsec.Config: {
 		`{"config_paths": {"plugin_dir": "/tmp/"}}`, `{"config_paths": {"notification_dir": "/tmp/"}}`, `{"db_config": {"db_path": "/etc/shadow"}}`, `{"db_config": {"type": "mysql"}}`,

@@ -1,4 +1,4 @@
-// Package freeradiustest is a FreeRADIUS in memory.
+// Package freeradiustest is an in-memory FreeRADIUS.
 package freeradiustest
 
 import (
@@ -16,15 +16,15 @@ import (
 type Radius struct {
 	on     daemontest.Machine
 	mu     sync.Mutex
-	users  []byte // the list as it was when it was started
+	users  []byte // as of the last start
 	answer func(l freeradius.Login) (freeradius.Answer, error)
 	logins []freeradius.Login
 }
 
-// New returns the FreeRADIUS of a machine.
+// New returns the FreeRADIUS of a machine in memory.
 func New(on daemontest.Machine) *Radius {
 	r := &Radius{on: on}
-	on.Hear(freeradius.Unit, func(verb string, read func(daemon.Place) []byte) {
+	on.OnStart(freeradius.Unit, func(verb string, read func(daemon.Place) []byte) {
 		if verb != "reload" {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -34,8 +34,8 @@ func New(on daemontest.Machine) *Radius {
 	return r
 }
 
-// RadiusLogin answers with the script of AnswerRadius, and without one accepts whoever was in the list of users when the unit was
-// started, with any password.
+// RadiusLogin answers with the function that AnswerRadius has set. Without one it accepts every user of the list that was installed
+// at the last start, with any password.
 func (r *Radius) RadiusLogin(_ context.Context, l freeradius.Login) (freeradius.Answer, error) {
 	if err := daemontest.Runs(r.on, freeradius.Unit, "freeradius"); err != nil {
 		return freeradius.Answer{}, err
@@ -51,14 +51,14 @@ func (r *Radius) RadiusLogin(_ context.Context, l freeradius.Login) (freeradius.
 	return freeradius.Answer{Accepted: known, Attributes: []string{}}, nil
 }
 
-// AnswerRadius sets what answers those who log in from now on; nil takes it away.
+// AnswerRadius sets the function that answers from now on; nil removes it.
 func (r *Radius) AnswerRadius(answer func(l freeradius.Login) (freeradius.Answer, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = answer
 }
 
-// RadiusLogins returns the attempts to log in at a running FreeRADIUS so far, in their order.
+// RadiusLogins returns all login attempts so far, in order.
 func (r *Radius) RadiusLogins() []freeradius.Login {
 	r.mu.Lock()
 	defer r.mu.Unlock()

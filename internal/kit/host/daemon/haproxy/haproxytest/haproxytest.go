@@ -1,4 +1,4 @@
-// Package haproxytest is a HAProxy in memory.
+// Package haproxytest is an in-memory HAProxy.
 package haproxytest
 
 import (
@@ -17,19 +17,19 @@ type Proxy struct {
 	answer   func(q haproxy.Question) (string, error)
 	asked    []haproxy.Question
 	reloads  int
-	taken    int // reloads that were not refused
+	accepted int // reloads that were not refused
 	failures []error
 }
 
-// New returns the HAProxy of a machine.
+// New returns the HAProxy of a machine in memory.
 func New(on daemontest.Machine) *Proxy { return &Proxy{on: on} }
 
-// firstWorker is the number of the first worker; each reload that is taken gives the next.
+// firstWorker is the pid of the first worker. Each accepted reload uses the next number.
 const firstWorker = 7001
 
 func (p *Proxy) runs() error { return daemontest.Runs(p.on, haproxy.Unit, "haproxy") }
 
-// ProxyAsk answers with the script of AnswerProxy, and without one with empty answers.
+// ProxyAsk answers with the function that AnswerProxy has set; without one, answers are empty.
 func (p *Proxy) ProxyAsk(ctx context.Context, questions ...haproxy.Question) ([]string, error) {
 	if err := p.on.Breaks(); err != nil {
 		return nil, err
@@ -44,14 +44,14 @@ func (p *Proxy) ProxyAsk(ctx context.Context, questions ...haproxy.Question) ([]
 		p.asked = append(p.asked, q)
 		p.mu.Unlock()
 		err := ctx.Err()
-		said := ""
+		text := ""
 		if err == nil && answer != nil {
-			said, err = answer(q)
+			text, err = answer(q)
 		}
 		if err != nil {
 			return answers, err
 		}
-		answers = append(answers, said)
+		answers = append(answers, text)
 	}
 	return answers, nil
 }
@@ -70,7 +70,7 @@ func (p *Proxy) ProxyReload(ctx context.Context) (haproxy.Process, error) {
 		p.failures = next[1:]
 		return haproxy.Process{}, next[0]
 	}
-	p.taken++
+	p.accepted++
 	return p.process(), nil
 }
 
@@ -87,31 +87,31 @@ func (p *Proxy) ProxyProcess(context.Context) (haproxy.Process, error) {
 }
 
 func (p *Proxy) process() haproxy.Process {
-	return haproxy.Process{PID: firstWorker + p.taken, Version: "2.6.12", Reloads: p.reloads}
+	return haproxy.Process{PID: firstWorker + p.accepted, Version: "2.6.12", Reloads: p.reloads}
 }
 
-// AnswerProxy sets what answers the questions to HAProxy from now on; nil takes it away.
+// AnswerProxy sets the function that answers from now on; nil removes it.
 func (p *Proxy) AnswerProxy(answer func(q haproxy.Question) (string, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = answer
 }
 
-// ProxyAsked returns the questions to a running HAProxy so far, in their order.
+// ProxyAsked returns all questions so far, in order.
 func (p *Proxy) ProxyAsked() []haproxy.Question {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.asked)
 }
 
-// ProxyReloads counts the reloads of a running HAProxy, also those that were refused.
+// ProxyReloads counts the reloads so far, including refused ones.
 func (p *Proxy) ProxyReloads() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reloads
 }
 
-// FailProxyReload makes the next reload fail, for instance with a *haproxy.ReloadRefused. Calls add up: one failure each.
+// FailProxyReload makes one reload fail, for instance with a *haproxy.ReloadRefused. Several calls fail as many reloads.
 func (p *Proxy) FailProxyReload(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

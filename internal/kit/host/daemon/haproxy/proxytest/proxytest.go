@@ -1,4 +1,4 @@
-// Package proxytest runs a real HAProxy below a folder, for tests: the root folder of a machine.Machine.
+// Package proxytest runs a real HAProxy for tests, with its files below the root folder of a machine.Machine.
 package proxytest
 
 import (
@@ -15,10 +15,10 @@ import (
 	"edge.internal/gateway/packaging"
 )
 
-// Own is the machine's HAProxy.
+// Own is the path of the machine's HAProxy.
 const Own = "/usr/sbin/haproxy"
 
-// Next is the HAProxy of the next Debian, which speaks HTTP/3. A test that needs it fails without it.
+// Next returns the path of the next Debian's HAProxy, which supports HTTP/3. Without it the test fails.
 func Next(t testing.TB) string {
 	t.Helper()
 	path, err := packaging.Path("haproxy3.sh")
@@ -28,7 +28,7 @@ func Next(t testing.TB) string {
 	return path
 }
 
-// Root makes a folder that an HAProxy can run below. Its user can reach it, and its path leaves room for sockets.
+// Root creates a folder for an HAProxy. Its path is short, because that of a socket is limited, and HAProxy's user can enter it.
 func Root(t testing.TB) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "haproxy-")
@@ -47,7 +47,7 @@ func Root(t testing.TB) string {
 	return root
 }
 
-// Address is one on loopback that nobody listens on.
+// Address returns a free address on loopback.
 func Address(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func Address(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// AdminSocket is where the worker of an HAProxy below a root answers. Its configuration must say so.
+// AdminSocket returns the path that the configuration must give the worker's socket.
 func AdminSocket(root string) string { return filepath.Join(root, "run/haproxy/admin.sock") }
 
 // Process is a running HAProxy.
@@ -68,8 +68,7 @@ type Process struct {
 	gone  bool
 }
 
-// Start runs an HAProxy with the configuration at its usual place below the root, and returns when it serves. It ends with the
-// test.
+// Start runs HAProxy with the installed configuration, and returns when it serves. It ends with the test.
 func Start(t testing.TB, program, root string) *Process {
 	t.Helper()
 	log, err := os.Create(filepath.Join(root, "log"))
@@ -91,15 +90,15 @@ func Start(t testing.TB, program, root string) *Process {
 	t.Cleanup(func() {
 		p.Stop(syscall.SIGTERM)
 		if t.Failed() {
-			said, _ := os.ReadFile(log.Name())
-			t.Logf("haproxy said:\n%s", said)
+			output, _ := os.ReadFile(log.Name())
+			t.Logf("haproxy's output:\n%s", output)
 		}
 	})
 	waittest.UntilNil(t, "HAProxy listens", func() error { _, err := os.Stat(AdminSocket(root)); return err })
 	return p
 }
 
-// Stop ends it with a signal, and returns when it is gone.
+// Stop sends the signal, and returns when HAProxy is gone.
 func (p *Process) Stop(signal syscall.Signal) {
 	if p.gone {
 		return

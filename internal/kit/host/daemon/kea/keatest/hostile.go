@@ -5,7 +5,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/kea"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	kea.Config: {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`, `{"Dhcp4": {"hooks-libraries": [{"library": "libdhcp_run_script.so"}]}}`, `{"Dhcp4": <?include "/etc/shadow"?>}`, `{"Dhcp4": {"control-socket": {"socket-name": "/tmp/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "memfile", "name": "/etc/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "mysql", "name": "x"}}}`,
 		`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}], "hooks-libraries": []}}`, `{"Dhcp4": {"loggers": [{"name": "kea-dhcp4", "output_options": [{"output": "/etc/x"}]}]}}`, `{"Dhcp4": {"hosts-database": {"type": "mysql"}}}`, `{"Dhcp4": {}, "Dhcp6": {}}`,

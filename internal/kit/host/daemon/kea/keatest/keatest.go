@@ -1,4 +1,4 @@
-// Package keatest is a Kea in memory.
+// Package keatest is an in-memory Kea.
 package keatest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/kea"
 )
 
-// Leases runs while its unit is active, and has what was installed when it was started or told to reload last.
+// Leases runs while its unit is active. It has the configuration as of its last start or reload.
 type Leases struct {
 	on      daemontest.Machine
 	mu      sync.Mutex
@@ -21,10 +21,10 @@ type Leases struct {
 	refusal error
 }
 
-// New returns the Kea of a machine.
+// New returns the Kea of a machine in memory.
 func New(on daemontest.Machine) *Leases {
 	l := &Leases{on: on}
-	on.Hear(kea.Unit, func(_ string, read func(daemon.Place) []byte) {
+	on.OnStart(kea.Unit, func(_ string, read func(daemon.Place) []byte) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.mark = markOf(read(kea.Config))
@@ -32,28 +32,28 @@ func New(on daemontest.Machine) *Leases {
 	return l
 }
 
-// LeaseServerAsk knows the mark and the reload by itself; the script of AnswerLeaseServer answers the rest.
+// LeaseServerAsk answers reloads and the mark itself; the function that AnswerLeaseServer has set answers the rest.
 func (l *Leases) LeaseServerAsk(ctx context.Context, c kea.Command, arguments json.RawMessage) (json.RawMessage, error) {
 	if err := l.on.Answers(ctx); err != nil {
 		return nil, err
 	}
-	said, err := l.says(c)
+	answered, err := l.own(c)
 	l.mu.Lock()
 	answer := l.answer
 	l.mu.Unlock()
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err == nil && said == nil && answer != nil {
-		said, err = answer(c, arguments)
+	if err == nil && answered == nil && answer != nil {
+		answered, err = answer(c, arguments)
 	}
-	if err != nil || said == nil {
+	if err != nil || answered == nil {
 		return nil, err
 	}
-	return json.Marshal(said)
+	return json.Marshal(answered)
 }
 
-func (l *Leases) says(c kea.Command) (any, error) {
+func (l *Leases) own(c kea.Command) (any, error) {
 	if err := daemontest.Runs(l.on, kea.Unit, "kea"); err != nil {
 		return nil, err
 	}
@@ -85,21 +85,21 @@ func markOf(content []byte) string {
 	return file.Dhcp4.ServerTag
 }
 
-// AnswerLeaseServer sets what answers the questions to Kea from now on, but for its mark; nil takes it away.
+// AnswerLeaseServer sets the function that answers all commands but those about the mark from now on; nil removes it.
 func (l *Leases) AnswerLeaseServer(answer func(c kea.Command, arguments json.RawMessage) (any, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer = answer
 }
 
-// LeaseServerReloads counts the reloads of a running Kea, also those that were refused.
+// LeaseServerReloads counts the reloads so far, including refused ones.
 func (l *Leases) LeaseServerReloads() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reloads
 }
 
-// RefuseLeaseServerReload makes Kea refuse reloads; nil makes it well again.
+// RefuseLeaseServerReload makes reloads fail; nil ends that.
 func (l *Leases) RefuseLeaseServerReload(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	keepalived.Config: {
 		"include /etc/shadow", "  include /etc/shadow", "notify /bin/id", "notify_master \"/bin/id\"", "script \"/bin/id\"", "script " + keepalived.Probe + " x", "script_user daemon", "script_user root", "vrrp_notify_fifo /etc/x",

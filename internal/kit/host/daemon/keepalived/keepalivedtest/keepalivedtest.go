@@ -1,4 +1,4 @@
-// Package keepalivedtest is a keepalived in memory.
+// Package keepalivedtest is an in-memory keepalived.
 package keepalivedtest
 
 import (
@@ -7,23 +7,22 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
-// Router becomes what it is told to.
+// Router reports the states that a test sets.
 type Router struct{ states chan keepalived.State }
 
-// New returns one that says nothing yet.
+// New returns a Router that has no state yet.
 func New() *Router { return &Router{make(chan keepalived.State, 16)} }
 
-// FollowRouter tells what SetRouter sets.
-func (r *Router) FollowRouter(ctx context.Context, told func(keepalived.State)) error {
+func (r *Router) FollowRouter(ctx context.Context, entered func(keepalived.State)) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case s := <-r.states:
-			told(s)
+			entered(s)
 		}
 	}
 }
 
-// SetRouter has it become something.
+// SetRouter reports a state to FollowRouter.
 func (r *Router) SetRouter(s keepalived.State) { r.states <- s }

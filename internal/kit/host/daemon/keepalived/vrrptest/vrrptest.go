@@ -1,4 +1,4 @@
-// Package vrrptest has nodes with a real keepalived, each in a network namespace of its own, on one bridge, where a client is, too.
+// Package vrrptest runs real keepalived nodes, each in its own network namespace, on one bridge with a client.
 package vrrptest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
-// Network is the bridge, with the client on it.
+// Network is the bridge and the client, which share a namespace.
 type Network struct {
 	hub   *space
 	nodes []*Node
@@ -34,12 +34,11 @@ type Network struct {
 // space is a network namespace.
 type space struct{ file *os.File }
 
-// newSpace makes a network namespace.
 func newSpace() (s *space, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
 			s, err = here()
 		}
@@ -53,15 +52,14 @@ func here() (*space, error) {
 	return &space{f}, err
 }
 
-// path is where the namespace is, for other programs.
+// path lets other programs enter the namespace.
 func (s *space) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.file.Fd()) }
 
-// command is a program that runs in the namespace.
 func (s *space) command(name string, args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--net=" + s.path(), name}, args...)...)
 }
 
-// ip runs iproute2 with each of the lines.
+// ip runs iproute2 once for each line.
 func (s *space) ip(lines ...string) error {
 	for _, line := range lines {
 		if out, err := s.command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
@@ -71,7 +69,7 @@ func (s *space) ip(lines ...string) error {
 	return nil
 }
 
-// do calls a function whose sockets are of the namespace.
+// do calls f on a thread in the namespace, so that sockets which f opens belong to it.
 func (s *space) do(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -85,15 +83,15 @@ func (s *space) do(f func()) {
 	<-done
 }
 
-// The addresses: those of the nodes are 10.9.0.1, 10.9.0.2 and so on, and fd09::1, fd09::2.
+// The nodes' own addresses are 10.9.0.1, 10.9.0.2 and so on, and fd09::1, fd09::2.
 const (
 	VIP  = "10.9.0.9"
 	VIP6 = "fd09::9"
-	// Link is the link of every node.
+	// Link is the name of every node's link to the bridge.
 	Link = "vrrp0"
 )
 
-// New makes the bridge.
+// New creates the bridge.
 func New() (*Network, error) {
 	hub, err := newSpace()
 	if err != nil {
@@ -102,7 +100,7 @@ func New() (*Network, error) {
 	return &Network{hub: hub}, hub.ip("link set lo up", "link add bridge type bridge", "link set bridge up", "addr add 10.9.0.100/24 dev bridge", "addr add fd09::100/64 dev bridge nodad")
 }
 
-// Close ends all that runs.
+// Close stops everything.
 func (n *Network) Close() {
 	for _, x := range n.nodes {
 		_ = x.Kill()
@@ -113,7 +111,7 @@ func (n *Network) Close() {
 	_ = n.hub.file.Close()
 }
 
-// Node is a machine with a keepalived, whose files are below Root, and a web server that answers on port 80 of all its addresses.
+// Node is a machine with a keepalived whose files are below Root. A web server answers on port 80 of all its addresses.
 type Node struct {
 	Root, Own string
 	number    int
@@ -126,7 +124,7 @@ type Node struct {
 	ended chan struct{}
 }
 
-// Add connects a node to the bridge. It has a namespace of its own, or that of the caller.
+// Add connects a new node to the bridge. The node runs in its own namespace, or in the caller's if inside is set.
 func (n *Network) Add(root string, inside bool) (x *Node, err error) {
 	x = &Node{Root: root, net: n, number: len(n.nodes) + 1}
 	x.Own = fmt.Sprintf("10.9.0.%d", x.number)
@@ -152,7 +150,7 @@ func (n *Network) Add(root string, inside bool) (x *Node, err error) {
 	return x, errors.Join(err, x.Answer(true))
 }
 
-// Cut takes the node off the bridge, or puts it back. The link keeps its carrier: only nobody hears the node, and it hears nobody.
+// Cut removes the node from the bridge, or puts it back. Its link keeps the carrier, but no packets pass.
 func (x *Node) Cut(off bool) error {
 	if off {
 		return x.net.hub.ip(fmt.Sprintf("link set node%d nomaster", x.number))
@@ -160,7 +158,7 @@ func (x *Node) Cut(off bool) error {
 	return x.net.hub.ip(fmt.Sprintf("link set node%d master bridge", x.number))
 }
 
-// Unplug takes the carrier from the node's link, or gives it back.
+// Unplug removes the carrier of the node's link, or restores it.
 func (x *Node) Unplug(off bool) error {
 	if off {
 		return x.net.hub.ip(fmt.Sprintf("link set node%d down", x.number))
@@ -168,7 +166,7 @@ func (x *Node) Unplug(off bool) error {
 	return x.net.hub.ip(fmt.Sprintf("link set node%d up", x.number))
 }
 
-// IP runs iproute2 in the node.
+// IP runs iproute2 in the node's namespace.
 func (x *Node) IP(line string) error { return x.space.ip(line) }
 
 // Filter replaces the node's packet filter.
@@ -181,7 +179,7 @@ func (x *Node) Filter(table string) error {
 	return nil
 }
 
-// Answer has the web server answer, or be gone.
+// Answer starts or stops the node's web server.
 func (x *Node) Answer(on bool) (err error) {
 	if !on {
 		if x.server != nil {
@@ -204,12 +202,12 @@ func (x *Node) Answer(on bool) (err error) {
 	return nil
 }
 
-// Write writes keepalived's file.
+// Write installs keepalived's configuration.
 func (x *Node) Write(content []byte) error {
 	return os.WriteFile(filepath.Join(x.Root, keepalived.Config.Path()), content, 0o644)
 }
 
-// Drain has the node give its addresses away, or ends that.
+// Drain makes the node give away its addresses, or stops that.
 func (x *Node) Drain(on bool) error {
 	content := "0\n"
 	if on {
@@ -218,7 +216,7 @@ func (x *Node) Drain(on bool) error {
 	return os.WriteFile(filepath.Join(x.Root, keepalived.Drain.Path()), []byte(content), 0o644)
 }
 
-// Start starts keepalived, and returns when it says what it becomes.
+// Start starts keepalived, and returns when its states pipe exists.
 func (x *Node) Start() error {
 	spec, err := keepalived.Unit.Spec()
 	if err != nil {
@@ -226,7 +224,7 @@ func (x *Node) Start() error {
 	}
 	states := filepath.Join(x.Root, keepalived.States)
 	_ = os.Remove(states)
-	// It has the node's folders in the place of the machine's.
+	// keepalived's paths are fixed, so a mount namespace shows it the node's folders.
 	script := filepath.Join(x.Root, "start")
 	if err := os.WriteFile(script, fmt.Appendf(nil, `#!/bin/sh
 mount -t tmpfs none /run && mkdir /run/keepalived && mount --bind %[1]s/run/keepalived /run/keepalived && mount --bind %[1]s/etc/keepalived /etc/keepalived && exec "$@"
@@ -263,13 +261,13 @@ mount -t tmpfs none /run && mkdir /run/keepalived && mount --bind %[1]s/run/keep
 	}
 }
 
-// Log is what keepalived has said.
+// Log returns keepalived's output so far.
 func (x *Node) Log() string {
 	b, _ := os.ReadFile(filepath.Join(x.Root, "keepalived.log"))
 	return string(b)
 }
 
-// PID is that of keepalived; 0 if it does not run.
+// PID returns keepalived's process id; 0 if it does not run.
 func (x *Node) PID() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -284,10 +282,10 @@ func (x *Node) PID() int {
 	}
 }
 
-// Reload has keepalived read its file again.
+// Reload makes keepalived read its configuration again.
 func (x *Node) Reload() error { return x.signal(x.PID(), syscall.SIGHUP) }
 
-// Stop has keepalived end in order.
+// Stop shuts keepalived down in an orderly way.
 func (x *Node) Stop() error {
 	pid := x.PID()
 	if pid == 0 {
@@ -296,15 +294,15 @@ func (x *Node) Stop() error {
 	return errors.Join(x.signal(pid, syscall.SIGTERM), x.wait())
 }
 
-// Kill ends keepalived and its child at once, without a word.
+// Kill kills keepalived and its child, so that neither announces that it leaves.
 func (x *Node) Kill() error {
 	pid := x.PID()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
-		return nil // it does not run
+		return nil // not running
 	}
 	all := append(strings.Fields(string(children)), fmt.Sprint(pid))
-	// They stand still first: a child whose parent is dead ends in order.
+	// Stop them first: a child that notices its parent's death would leave in an orderly way.
 	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, one := range all {
 			if n, err := strconv.Atoi(one); err == nil {
@@ -331,7 +329,7 @@ func (x *Node) signal(pid int, s syscall.Signal) error {
 	return syscall.Kill(pid, s)
 }
 
-// Has tells whether the node has an address.
+// Has reports whether the node has an address.
 func (x *Node) Has(address string) (has bool) {
 	want := netip.MustParseAddr(address)
 	x.space.do(func() {
@@ -345,19 +343,19 @@ func (x *Node) Has(address string) (has bool) {
 	return has
 }
 
-// Prober asks the virtual address again and again, as the client.
+// Prober polls the virtual address as the client.
 type Prober struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	// Asked and Lost count the questions. One that has no answer is asked once more before it is lost: the answer to a connection that is open
-	// while the address moves comes from a node that knows nothing of it.
+	// Asked and Lost count requests. A failed request is repeated once before it counts as lost: if the address moves while a
+	// connection is open, the new node does not know the connection.
 	Asked, Lost int
-	// Longest is the longest time from one answer to the next, and From who gave the last one.
+	// Longest is the longest time between two answers, and From the node that gave the last one.
 	Longest time.Duration
 	From    string
 }
 
-// Probe begins to ask, until it is ended. Each question has so long for an answer: one that gets lost is asked by the kernel again only after a second.
+// Probe polls until End. within bounds each answer; the kernel repeats a lost SYN only after a second.
 func (n *Network) Probe(within time.Duration) *Prober {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Prober{cancel: cancel, done: make(chan struct{})}
@@ -386,7 +384,7 @@ func (p *Prober) run(ctx context.Context, within time.Duration) {
 	}
 }
 
-// ask opens a connection in this goroutine, whose thread is in the client's namespace.
+// ask must run on a thread in the client's namespace.
 func ask(within time.Duration) (string, error) {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(VIP, "80"), within)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package nftablestest has what tests need of the packet filter.
+// Package nftablestest has test data for the packet filter's grammar.
 package nftablestest
 
 import (
@@ -6,12 +6,12 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 )
 
-// table is how the gateway's packet filter begins.
+// table is the start of the gateway's packet filter.
 const table = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n"
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
-	// What is about other tables, or leaves the gateway's own; and what reads files.
+	// Statements about other tables, escapes from the gateway's own, and includes.
 	nftables.Table: {
 		"flush ruleset", "table inet x {\n}", "delete table ip crowdsec", table + "}\nflush ruleset", table + "}\ntable ip x {\n}", table + "\tchain input {\n\t accept } } flush ruleset ; table inet x { chain y {\n\t}\n}",
 		table + "\tchain input {\n\t accept\n\t} } flush ruleset\n\t}\n}", table + "\tchain input {\n\t tcp dport { 22 # }\n\t}\n}", table + "\tchain input {\n\t accept ; drop\n\t}\n}", table + "\tchain input {\n\t include \"/etc/shadow\"\n\t}\n}",

@@ -1,4 +1,4 @@
-// Package postgresqltest has what tests need of PostgreSQL's server.
+// Package postgresqltest has test data for PostgreSQL's grammars.
 package postgresqltest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	postgresql.Settings: {
 		"shared_preload_libraries = '/tmp/x.so'", "archive_command = '/bin/id'", "include '/etc/shadow'", "ssl_key_file = '/etc/shadow'", "ssl = off", "hba_file = '/tmp/x'",

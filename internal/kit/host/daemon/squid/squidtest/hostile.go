@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/squid"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	squid.DropIn: {"pid_filename /any", "external_acl_type x %SRC sh -c id>/x /usr/lib/squid/gateway-acl", "access_log stdio:/var/log/squid/../../x", "access_log", "pid_filename /etc/anything", "access_log stdio:/var/log/squid/../../../etc/bar", "acl gateway_x dst \\\n\"/etc/shadow\"",
 

@@ -1,4 +1,4 @@
-// Package squidtest is a squid in memory, and the judge that it asks.
+// Package squidtest is an in-memory squid with its judge.
 package squidtest
 
 import (
@@ -19,10 +19,10 @@ type Squid struct {
 	loads   int
 }
 
-// New returns the squid of a machine.
+// New returns the squid of a machine in memory.
 func New(on daemontest.Machine) *Squid { return &Squid{on: on, reports: map[squid.Report]string{}} }
 
-// SquidReport answers with what SaySquid has set, and without that with nothing.
+// SquidReport returns the text that SetSquidReport has set, or nothing.
 func (s *Squid) SquidReport(ctx context.Context, r squid.Report) (text string, bytes int64, err error) {
 	if err := s.on.Answers(ctx); err != nil {
 		return "", 0, err
@@ -36,7 +36,7 @@ func (s *Squid) SquidReport(ctx context.Context, r squid.Report) (text string, b
 	return text, int64(len(text)), nil
 }
 
-// SquidJudge answers with the script of JudgeSquid.
+// SquidJudge answers with the function that JudgeSquid has set.
 func (s *Squid) SquidJudge(_ context.Context, reload bool) (squid.Judge, error) {
 	if err := daemontest.Runs(s.on, squid.Unit, "the judge of the access list"); err != nil {
 		return squid.Judge{}, err
@@ -48,26 +48,26 @@ func (s *Squid) SquidJudge(_ context.Context, reload bool) (squid.Judge, error) 
 	}
 	s.mu.Unlock()
 	if judge == nil {
-		return squid.Judge{}, errors.New("no test has set what the judge answers")
+		return squid.Judge{}, errors.New("the test has set no answer of the judge")
 	}
 	return judge(reload)
 }
 
-// SaySquid sets a report of the cache manager.
-func (s *Squid) SaySquid(r squid.Report, text string) {
+// SetSquidReport sets a report of the cache manager.
+func (s *Squid) SetSquidReport(r squid.Report, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reports[r] = text
 }
 
-// JudgeSquid sets what the judge of a running squid answers from now on.
+// JudgeSquid sets the function that answers in the judge's place.
 func (s *Squid) JudgeSquid(judge func(reload bool) (squid.Judge, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.judge = judge
 }
 
-// SquidLoads counts how often the judge of a running squid was told to read its list.
+// SquidLoads counts how often the judge was told to read its list.
 func (s *Squid) SquidLoads() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

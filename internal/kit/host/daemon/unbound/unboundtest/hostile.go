@@ -5,7 +5,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
-// Hostile are files that give an attacker more than the gateway has.
+// Hostile files would give an attacker more rights than the gateway has. The grammar must refuse them.
 var Hostile = map[daemon.Place][]string{
 	unbound.DropIn: {"server: hide-version: yes directory: \"/path\" module-config: \"python iterator\" python: python-script: \"/path/x.py\"", "server: hide-version: yes include: \"/file\"",
 		"server: username: \"\" directory: \"/var/lib/gateway\" module-config: \"python validator iterator\"", "server: python: python-script: \"/var/lib/gateway/x.py\"",

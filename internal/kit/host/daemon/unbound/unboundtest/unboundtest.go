@@ -1,10 +1,8 @@
-// Package unboundtest is an unbound in memory.
+// Package unboundtest is an in-memory unbound.
 package unboundtest
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 
 	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
@@ -16,13 +14,12 @@ type Resolver struct {
 	on     daemontest.Machine
 	mu     sync.Mutex
 	answer func(q unbound.Question) (string, error)
-	asked  []string
 }
 
-// New returns the unbound of a machine.
+// New returns the unbound of a machine in memory.
 func New(on daemontest.Machine) *Resolver { return &Resolver{on: on} }
 
-// ResolverAsk answers with the script of AnswerResolver, and without one with empty answers.
+// ResolverAsk answers with the function that AnswerResolver has set; without one, answers are empty.
 func (r *Resolver) ResolverAsk(ctx context.Context, questions ...unbound.Question) ([]string, error) {
 	if err := r.on.Breaks(); err != nil {
 		return nil, err
@@ -34,33 +31,25 @@ func (r *Resolver) ResolverAsk(ctx context.Context, questions ...unbound.Questio
 		}
 		r.mu.Lock()
 		answer := r.answer
-		r.asked = append(r.asked, strings.Join(q, " "))
 		r.mu.Unlock()
 		if ctx.Err() != nil {
 			return answers, context.Cause(ctx)
 		}
-		said := ""
+		text := ""
 		if answer != nil {
 			var err error
-			if said, err = answer(q); err != nil {
+			if text, err = answer(q); err != nil {
 				return answers, err
 			}
 		}
-		answers = append(answers, said)
+		answers = append(answers, text)
 	}
 	return answers, nil
 }
 
-// AnswerResolver sets what answers the questions to unbound from now on; nil takes it away.
+// AnswerResolver sets the function that answers from now on; nil removes it.
 func (r *Resolver) AnswerResolver(answer func(q unbound.Question) (string, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = answer
-}
-
-// ResolverAsked returns the questions to a running unbound so far, in their order.
-func (r *Resolver) ResolverAsked() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.asked)
 }

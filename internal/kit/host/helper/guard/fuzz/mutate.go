@@ -1,5 +1,4 @@
-// Package fuzz changes files that the rooms render, and judges what programs do with those that the guard admits, by what strace says of
-// them. It is for tests.
+// Package fuzz mutates rendered files for tests, and inspects with strace what checkers do with those that the guard admits.
 package fuzz
 
 import (
@@ -21,14 +20,14 @@ import (
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 )
 
-// Subject is what a checker is given: a real rendering, or a changed one.
+// Subject is the input of a checker: a real rendering, or a mutated one.
 type Subject struct {
 	Command host.Command
 	Files   []host.File
-	Changed string // the lines of one file that its rendering does not have
+	Changed string // the mutated lines
 }
 
-// CheckedPlaces are the places of the files that checkers read, by the checker. The first one has the directives.
+// CheckedPlaces has the places of the files that each checker reads. The first one has the directives.
 var CheckedPlaces = func() map[host.Command][]host.Place {
 	checked := map[host.Command][]host.Place{}
 	for c, spec := range daemon.Commands() {
@@ -39,9 +38,10 @@ var CheckedPlaces = func() map[host.Command][]host.Place {
 	return checked
 }()
 
-// Reads are the files that checkers read, besides those that are staged: some that all programs read, and their own.
-func Reads(everybodys []string) []string {
-	reads := slices.Clone(everybodys)
+// Reads returns the files that checkers may read besides the staged ones: those that any program reads, and further ones of the
+// checkers.
+func Reads(common []string) []string {
+	reads := slices.Clone(common)
 	for c := range CheckedPlaces {
 		if spec, err := c.Spec(); err == nil {
 			reads = append(reads, spec.Reads...)
@@ -50,7 +50,7 @@ func Reads(everybodys []string) []string {
 	return reads
 }
 
-// Subjects are the golden files of the rooms, which are in a folder, and the packet filter of a machine that is not set up.
+// Subjects returns the golden files of the rooms in a folder, and the packet filter of a machine before its setup.
 func Subjects(rooms string) ([]Subject, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{"app/root/first.nft", "proxy/blocked.html"} {
@@ -86,7 +86,7 @@ func Subjects(rooms string) ([]Subject, error) {
 	return all, nil
 }
 
-// Of are the checkers all of whose files are there, by path.
+// Of returns a subject for each checker whose files are all in contents, by path.
 func Of(contents map[string][]byte) (all []Subject) {
 	for _, c := range slices.Sorted(maps.Keys(CheckedPlaces)) {
 		s := Subject{Command: c}
@@ -102,15 +102,15 @@ func Of(contents map[string][]byte) (all []Subject) {
 	return all
 }
 
-// Admitted tells whether the guard takes all of the files.
+// Admitted reports whether the guard accepts all files.
 func (s Subject) Admitted() bool {
 	return !slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil })
 }
 
-// marks are what grammars read as more than a letter.
+// marks are special characters of the grammars.
 var marks = []string{"\n", " ", "\t", "\\", "\"", "'", "#", ";", "{", "}", "$", "%", "`", "(", ")", "[", "]", "<", "@", ":", "=", "/", "..", "/etc/shadow", "\\\n", "\r", "\x00", "\x0b", "é"}
 
-// Mutate changes one file of a rendering in a few places, mostly with words of what was refused before.
+// Mutate changes one file in a few places, mostly with words from hostile files.
 func (s Subject) Mutate(r *rand.Rand) Subject {
 	at := r.IntN(len(s.Files))
 	if r.IntN(2) == 0 {
@@ -131,20 +131,20 @@ func (s Subject) Mutate(r *rand.Rand) Subject {
 		i := r.IntN(len(lines))
 		word := words[r.IntN(len(words))]
 		switch r.IntN(7) {
-		case 0: // a line goes
+		case 0: // remove a line
 			lines = slices.Delete(lines, i, i+1)
-		case 1: // a line comes
+		case 1: // insert a line
 			lines = slices.Insert(lines, i, word+"\n")
-		case 2: // a line moves
+		case 2: // swap lines
 			lines[i], lines[r.IntN(len(lines))] = lines[r.IntN(len(lines))], lines[i]
-		case 3: // two lines are one
+		case 3: // join two lines
 			lines[i] = strings.TrimSuffix(lines[i], "\n") + " "
-		case 4: // one word is another
+		case 4: // replace a word
 			if parts := strings.Split(lines[i], " "); len(parts) > 0 {
 				parts[r.IntN(len(parts))] = word
 				lines[i] = strings.Join(parts, " ")
 			}
-		default: // something stands somewhere
+		default: // insert a word anywhere
 			j := r.IntN(len(lines[i]) + 1)
 			lines[i] = lines[i][:j] + word + lines[i][j:]
 		}

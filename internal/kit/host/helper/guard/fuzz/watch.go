@@ -12,29 +12,29 @@ import (
 	"strings"
 )
 
-// Marker is the beginning of a name that is opened, and does not exist, to say in a trace which subject comes next.
+// Marker is the prefix of a nonexistent file. Opening it marks in the trace which subject is checked next.
 const Marker = "/subject/"
 
 var (
 	call    = regexp.MustCompile(`^(\d+) +(\w+)\((.*)`)
 	ended   = regexp.MustCompile(`^(\d+) +\+\+\+ `)
 	resumed = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>`)
-	// path is the first name that a call has, and the folder that it is relative to.
+	// path matches the first file name in a call's arguments, and the folder that it is relative to.
 	path   = regexp.MustCompile(`^(?:(?:AT_FDCWD|\d+)<((?:[^>\\]|\\.)*)>, )?"((?:[^"\\]|\\.)*)"`)
 	result = regexp.MustCompile(`\) += (-?\d+)`)
 	number = regexp.MustCompile(`^\d+`)
 )
 
-// Event is a system call that begins or ends, or a program that has ended.
+// Event is the start or the end of a system call, or the exit of a process.
 type Event struct {
 	PID   string
-	Call  string // empty if the program has ended
-	Args  string // as strace writes them; empty if the call has begun before
-	File  string // the first name among them
-	Child string // the process or thread that it has started
+	Call  string // empty if the process has exited
+	Args  string // in strace's notation; empty at the end of a call whose start was another event
+	File  string // the first file name among them
+	Child string // the process or thread that it has created
 }
 
-// parse reads a line of a trace. Others than these say nothing here.
+// parse parses a line of a trace. ok is false for lines of no interest.
 func parse(line string) (e Event, ok bool) {
 	if m := ended.FindStringSubmatch(line); m != nil {
 		return Event{PID: m[1]}, true
@@ -53,7 +53,7 @@ func parse(line string) (e Event, ok bool) {
 	return e, true
 }
 
-// Read calls look with the events of a trace.
+// Read calls look for each event of a trace.
 func Read(trace string, look func(Event)) error {
 	f, err := os.Open(trace)
 	if err != nil {
@@ -70,48 +70,48 @@ func Read(trace string, look func(Event)) error {
 	return lines.Err()
 }
 
-// watched are the calls that strace tells of: those that open, make, change or remove a file, run a program, or talk to others.
+// watched are the traced calls: those that open, create, change or remove a file, run a program, or communicate.
 var watched = strings.Join([]string{
 	"?open,openat,openat2,?creat,?unlink,unlinkat,?rmdir,?rename,?renameat,renameat2,?mkdir,mkdirat,?mknod,mknodat,?link,linkat,?symlink,symlinkat,truncate",
 	"?chmod,fchmod,fchmodat,?fchmodat2,?chown,?lchown,fchown,fchownat,setxattr,mount,ptrace",
 	"execve,execveat,connect,bind,setuid,setreuid,setresuid,clone,clone3,?fork,?vfork",
 }, ",")
 
-// Strace is the command that writes the calls of programs to a file.
+// Strace returns a command that traces a program into a file.
 func Strace(output string, of ...string) *exec.Cmd {
 	return exec.Command("strace", append([]string{
 		"--follow-forks", "--string-limit=4096", "--signal=none", "--quiet=personality", "--decode-fds=path", "--output=" + output, "--trace=" + watched,
 	}, of...)...)
 }
 
-// Checks judges what checkers do, and those who start them.
+// Checks finds forbidden actions of checkers in a trace, and of the programs that start them.
 type Checks struct {
-	Starts   string            // a program besides that may be started by who is no checker
-	Staging  string            // the folder that files are staged in
-	Programs map[string]string // the checkers, with the user that each has to be
-	Reads    []string          // what every program reads
-	Subject  int               // which is being checked
+	Starts   string            // a program that the starting processes may also run
+	Staging  string            // folder of the staged files
+	Programs map[string]string // user id that each checker must run as, by its path
+	Reads    []string          // files that any program may read
+	Subject  int               // the one being checked
 	Checked  int
-	Found    map[int][]string // what is wrong, by subject
+	Found    map[int][]string // forbidden actions by subject
 
-	user   map[string]string // who a process has become
-	checks map[string]string // the checker that a process is or was started by
-	gone   map[string]bool   // processes that have ended while this subject is checked
+	user   map[string]string // user id that a process has switched to
+	checks map[string]string // the checker that a process belongs to
+	gone   map[string]bool   // processes that have exited during this subject
 }
 
-// Look judges an event. Each checker has the user that it has to be, starts nothing, changes nothing, talks to no one, and opens what is staged
-// and what every program reads.
+// Look checks an event. A checker must run as its own user, start no program, change nothing, communicate with nobody, and open
+// only staged files and what any program reads.
 func (w *Checks) Look(e Event) {
 	if w.Found == nil {
 		w.Subject = -1
 		w.Found, w.user, w.checks, w.gone = map[int][]string{}, map[string]string{}, map[string]string{}, map[string]bool{}
 	}
-	// A process or thread may have ended before the checker hears that it has started it.
+	// A child may have exited before the event that its parent has created it.
 	if program := w.checks[e.PID]; program != "" && e.Child != "" && !w.gone[e.Child] {
 		w.checks[e.Child] = program
 	}
 	switch program := w.checks[e.PID]; {
-	case e.Call == "": // the next one may have the same id
+	case e.Call == "": // the id may be reused
 		delete(w.checks, e.PID)
 		delete(w.user, e.PID)
 		w.gone[e.PID] = true
@@ -127,7 +127,8 @@ func (w *Checks) Look(e Event) {
 	}
 }
 
-// executes judges a program that is started by who is no checker. What a checker starts may be told before it is known to be a checker's.
+// executes checks a program that something other than a checker starts. If a checker starts a program, the event may come before
+// the process is known to belong to the checker.
 func (w *Checks) executes(e Event) {
 	user, known := w.Programs[e.File]
 	if !known && e.File != w.Starts {
@@ -137,12 +138,12 @@ func (w *Checks) executes(e Event) {
 		w.checks[e.PID] = e.File
 		w.Checked++
 		if w.user[e.PID] != user || user == "0" {
-			w.complain(fmt.Sprintf("it is user %q, and has to be %q, who is not root", w.user[e.PID], user))
+			w.complain(fmt.Sprintf("runs as user %q instead of %q, which must not be root", w.user[e.PID], user))
 		}
 	}
 }
 
-// harmless tells whether a checker may do something.
+// harmless reports whether a checker may make a call.
 func (w *Checks) harmless(program string, e Event) bool {
 	switch e.Call {
 	case "clone", "clone3", "fork", "vfork":
@@ -151,7 +152,7 @@ func (w *Checks) harmless(program string, e Event) bool {
 		return asks.MatchString(e.Args)
 	case "bind":
 		return binds.MatchString(e.Args)
-	case "open", "openat": // O_PATH opens a name, and not what it stands for
+	case "open", "openat": // O_PATH does not open the file's content
 		return strings.Contains(e.Args, "O_PATH") || strings.HasPrefix(filepath.Clean(e.File), filepath.Join(w.Staging, "stage-")) || ReadByAll(e.File, w.Reads) ||
 			own[program] != nil && own[program].MatchString(e.File)
 	}
@@ -162,7 +163,7 @@ func (w *Checks) complain(what string) { w.Found[w.Subject] = append(w.Found[w.S
 
 func (e Event) String() string { return e.PID + " " + e.Call + "(" + e.Args }
 
-// named is the first name that the arguments of a call have.
+// named returns the first file name in a call's arguments.
 func named(arguments string) string {
 	p := path.FindStringSubmatch(arguments)
 	if p == nil {
@@ -174,17 +175,17 @@ func named(arguments string) string {
 	return p[2]
 }
 
-// own is what some try to open whatever they are given, and may not: HAProxy 3 keeps what it says at first in shared memory, and its allocator
-// asks how large pages are.
+// own has files that a checker tries to open with any input, although it may not: HAProxy 3 keeps its startup log in shared memory,
+// and its allocator looks up the page size.
 var own = map[string]*regexp.Regexp{
 	"/usr/sbin/haproxy": regexp.MustCompile(`^(/dev/shm/haproxy_startup_logs_[0-9]+|/sys/kernel/mm/transparent_hugepage/enabled)$`),
 }
 
-// asks is what programs talk to wherever they run: who knows names of users and hosts, and the log; and port 0, by which they learn how they
-// would reach someone.
+// asks matches the sockets that programs use in any case: for user and host names, for the log, and port 0, with which they look up
+// a route.
 var asks = regexp.MustCompile(`sa_family=AF_NETLINK\b|sun_path="(/var/run/nscd/socket|/dev/log|/run/systemd/userdb/[^/"]*)"|sin6?_port=htons\(0\)` + nameservers())
 
-// nameservers are those that this machine asks.
+// nameservers matches this machine's DNS servers.
 func nameservers() (forms string) {
 	content, _ := os.ReadFile("/etc/resolv.conf")
 	for line := range strings.Lines(string(content)) {
@@ -195,23 +196,22 @@ func nameservers() (forms string) {
 	return forms
 }
 
-// binds is where programs listen that only look: squid finds out whether the machine has IPv6.
+// binds matches the sockets that checkers bind only to find out something: squid tests whether the machine has IPv6.
 var binds = regexp.MustCompile(`sa_family=AF_NETLINK\b|sin6_port=htons\(0\),.*"::1"`)
 
-// elsewhere are links of the kernel's to files that are not below /proc.
+// elsewhere matches links in /proc to files outside of it.
 var elsewhere = regexp.MustCompile(`^/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|exe|fd|map_files)/`)
 
-// names is where programs look for users of systemd's.
+// names are folders in which programs look for systemd's users.
 var names = []string{"/run/systemd/userdb", "/etc/userdb", "/run/userdb", "/run/host/userdb"}
 
-// ReadByAll tells whether a file is one that programs read wherever they run: among some, or where users of systemd's are. A name without a
-// folder is that of none.
+// ReadByAll reports whether any program may read a file: one of some, or one about systemd's users. A relative name is never one.
 func ReadByAll(file string, some []string) bool {
 	file = filepath.Clean(file)
 	return !elsewhere.MatchString(file) && (strings.HasPrefix(file, "/lib") || file == os.DevNull || Within(file, some...) || Within(file, names...))
 }
 
-// Within tells whether a file is one of some paths, or below one of them.
+// Within reports whether a file is one of the paths, or below one.
 func Within(file string, paths ...string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return file == p || strings.HasPrefix(file, p+"/") })
 }

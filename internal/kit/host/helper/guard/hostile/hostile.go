@@ -1,5 +1,5 @@
-// Package hostile has configurations that would give an attacker more than the gateway has: files that a daemon would run,
-// load, read or write as root. None of them may be admitted. They are in the folders of the daemons.
+// Package hostile collects the daemons' hostile files: configurations that would make a daemon run, load, read or write something
+// as root for an attacker. The guard must refuse all of them.
 package hostile
 
 import (
@@ -25,13 +25,13 @@ var daemons = []map[daemon.Place][]string{
 	crowdsectest.Hostile, keepalivedtest.Hostile, postgresqltest.Hostile, own,
 }
 
-// own are those of the gateway itself.
+// own are hostile files of the gateway itself.
 var own = map[daemon.Place][]string{
 	host.MasterKey: {"short"},
 	host.NodeFile:  {"ROLE=$(id)", "ROLE=`id`", "ROLE=a;id", "ROLE=a b", "PATH=/tmp", "ROLE"},
 }
 
-// Files are all of them.
+// Files returns every hostile file.
 func Files() (files []daemon.File) {
 	for _, of := range daemons {
 		for _, place := range slices.Sorted(maps.Keys(of)) {
