@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// The lists of Debian's package name a maker of every kind of assignment.
+// Debian's lists have the vendors of large blocks and of small ones.
 func TestVendorsOfDebian(t *testing.T) {
 	got, err := New(home.Home{}).Vendors([]string{"00:00:0c:01:02:03", "70:b3:d5:71:90:01", "02:00:00:00:00:01"})
 	want := map[string]string{"00:00:0c:01:02:03": "Cisco Systems, Inc", "70:b3:d5:71:90:01": "2M Technology"}
@@ -41,7 +41,7 @@ func TestVendorsPreferTheSmallestBlock(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	// A second question for the same reads no list again.
+	// Looking up the same addresses again reads no list.
 	for _, name := range []string{"mam.csv", "oui36.csv"} {
 		if err := os.Remove(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
