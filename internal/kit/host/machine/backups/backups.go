@@ -73,15 +73,17 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, without []s
 
 // contents matches the lines that pg_restore --list prints for a dump of the gateway's database: an entry's type, schema, names and
 // owner.
-var contents = regexp.MustCompile(strings.NewReplacer("NAME", `"?[a-z0-9_]+"?`, "OWNER", `[A-Za-z0-9_-]+`).Replace(`^[0-9]+; [0-9]+ [0-9]+ (?:` + strings.Join([]string{
-	`(?:TABLE|TABLE DATA|INDEX|SEQUENCE|SEQUENCE SET|SEQUENCE OWNED BY|VIEW) public NAME OWNER`,
-	`(?:CONSTRAINT|FK CONSTRAINT|CHECK CONSTRAINT|TRIGGER|DEFAULT) public NAME NAME OWNER`,
-	`FUNCTION public NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
-	`(?:ACL|COMMENT) (?:public|-) (?:SCHEMA|TABLE|SEQUENCE|COLUMN|INDEX) NAME(?:\.NAME)? OWNER`,
-	`(?:ACL|COMMENT) public FUNCTION NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
-	`SCHEMA - public OWNER`,
-	`EVENT TRIGGER - gateway_subscription_stays OWNER`, `PUBLICATION - NAME OWNER`, `PUBLICATION TABLE public NAME NAME OWNER`,
-}, "|") + `)$`))
+var contents = regexp.MustCompile(strings.NewReplacer("NAME", `"?[a-z0-9_]+"?`, "OWNER", `[A-Za-z0-9_-]+`).Replace(
+	`^[0-9]+; [0-9]+ [0-9]+ (?:` + strings.Join([]string{
+		`(?:TABLE|TABLE DATA|INDEX|SEQUENCE|SEQUENCE SET|SEQUENCE OWNED BY|VIEW) public NAME OWNER`,
+		`(?:CONSTRAINT|FK CONSTRAINT|CHECK CONSTRAINT|TRIGGER|DEFAULT) public NAME NAME OWNER`,
+		`FUNCTION public NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
+		`(?:ACL|COMMENT) (?:public|-) (?:SCHEMA|TABLE|SEQUENCE|COLUMN|INDEX) NAME(?:\.NAME)? OWNER`,
+		`(?:ACL|COMMENT) public FUNCTION NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
+		`SCHEMA - public OWNER`,
+		`EVENT TRIGGER - gateway_subscription_stays OWNER`, `PUBLICATION - NAME OWNER`, `PUBLICATION TABLE public NAME NAME OWNER`,
+	}, "|") + `)$`,
+))
 
 // checkContents refuses a dump that contains anything but the gateway's tables and data.
 func (b *Backups) checkContents(ctx context.Context, dump *os.File) error {

@@ -39,7 +39,8 @@ func TestDropped(t *testing.T) {
 	a4, b4, a6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 	dropped := func(want ...netip.Addr) {
 		t.Helper()
-		if got, err := s.DetectionDropped(t.Context(), []netip.Addr{a4, b4, a6, netip.MustParseAddr("192.0.2.3")}); err != nil || !slices.Equal(got, want) {
+		got, err := s.DetectionDropped(t.Context(), []netip.Addr{a4, b4, a6, netip.MustParseAddr("192.0.2.3")})
+		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v, %v instead of %v", got, err, want)
 		}
 	}

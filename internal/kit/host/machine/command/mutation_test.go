@@ -131,16 +131,12 @@ var misdeeds = map[string]func() error{
 	`"pipe"`:                 func() error { return unix.Mkfifo("pipe", 0o600) },
 	`"renamed"`:              func() error { return os.Rename("folder", "renamed") },
 	`unlinkat(`:              func() error { return os.Remove("symbolic") },
-	`sun_path="bound"`:       func() error { return withSocket(unix.Bind, &unix.SockaddrUnix{Name: "bound"}) },
-	`sun_path="met"`:         func() error { return withSocket(unix.Connect, &unix.SockaddrUnix{Name: "met"}) },
-	`sin_port=htons(0), `:    func() error { return withSocket(unix.Bind, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) },
-	`sin_port=htons(53), `: func() error {
-		return withSocket(unix.Connect, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}})
-	},
-	`sin_port=htons(80), `: func() error {
-		return withSocket(unix.Connect, &unix.SockaddrInet4{Port: 80, Addr: [4]byte{192, 0, 2, 1}})
-	},
-	`sin6_port=htons(81), `:  func() error { return withSocket(unix.Connect, &unix.SockaddrInet6{Port: 81, Addr: [16]byte{15: 1}}) },
+	`sun_path="bound"`:       func() error { return socket(unix.Bind, &unix.SockaddrUnix{Name: "bound"}) },
+	`sun_path="met"`:         func() error { return socket(unix.Connect, &unix.SockaddrUnix{Name: "met"}) },
+	`sin_port=htons(0), `:    func() error { return socket(unix.Bind, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) },
+	`sin_port=htons(53), `:   func() error { return socket(unix.Connect, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}) },
+	`sin_port=htons(80), `:   func() error { return socket(unix.Connect, &unix.SockaddrInet4{Port: 80, Addr: [4]byte{192, 0, 2, 1}}) },
+	`sin6_port=htons(81), `:  func() error { return socket(unix.Connect, &unix.SockaddrInet6{Port: 81, Addr: [16]byte{15: 1}}) },
 	`execve("/usr/bin/true"`: func() error { return exec.Command("/usr/bin/true").Run() },
 }
 
@@ -155,8 +151,8 @@ func withFile(name string, do func(*os.File) error) error {
 	return do(f)
 }
 
-// withSocket calls do with a socket of the address's family. The oracle ignores whether it succeeds.
-func withSocket(do func(int, unix.Sockaddr) error, to unix.Sockaddr) error {
+// socket calls do with a socket of the address's family. The oracle ignores whether it succeeds.
+func socket(do func(int, unix.Sockaddr) error, to unix.Sockaddr) error {
 	family := unix.AF_UNIX
 	switch to.(type) {
 	case *unix.SockaddrInet4:

@@ -189,7 +189,7 @@ func TestOwnersSeeOnlyTheirFolders(t *testing.T) {
 	}
 }
 
-// A checker that a file tells to read a secret reports an error without the secret.
+// The error of a checker whose file includes a secret file does not contain the secret.
 func TestCheckersLeakNoSecrets(t *testing.T) {
 	table := "include \"/etc/shadow\"\n"
 	_, err := at("").Run(t.Context(), nftables.Check, host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte(table)}}})

@@ -89,8 +89,9 @@ func TestConnections(t *testing.T) {
 	for name, q := range map[string]host.ConnectionQuery{
 		"the destination after NAT": {Destination: netip.MustParsePrefix("127.0.0.9/32")},
 		"before NAT":                {Destination: netip.MustParsePrefix("127.0.0.1/32"), Port: 81},
-		"IPv6":                      {Source: netip.MustParsePrefix("::1/128"), Protocol: unix.IPPROTO_UDP}, "state": {States: []host.ConnectionState{3}, Port: 81},
-		"ICMP": {Protocol: unix.IPPROTO_ICMP}, "unreplied": {Unreplied: true, Port: 4000},
+		"IPv6":                      {Source: netip.MustParsePrefix("::1/128"), Protocol: unix.IPPROTO_UDP},
+		"state":                     {States: []host.ConnectionState{3}, Port: 81},
+		"ICMP":                      {Protocol: unix.IPPROTO_ICMP}, "unreplied": {Unreplied: true, Port: 4000},
 	} {
 		q.Limit = 10
 		if page := read(t, table, q); len(page.List) != 1 {
@@ -115,7 +116,8 @@ func TestConnections(t *testing.T) {
 	if six := traffic.List[1]; six.Address.String() != "::1" || six.Connections < 1 || six.Sent == 0 {
 		t.Errorf("%+v", six)
 	}
-	if four := traffic.List[0]; four.Address != local.Addr() || four.Connections < 2 || four.Sent < c.SentBytes || four.Received < c.ReceivedBytes {
+	if four := traffic.List[0]; four.Address != local.Addr() || four.Connections < 2 ||
+		four.Sent < c.SentBytes || four.Received < c.ReceivedBytes {
 		t.Errorf("%+v", four)
 	}
 	// A connection is ended only by its whole key.

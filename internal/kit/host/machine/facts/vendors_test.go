@@ -27,7 +27,8 @@ func TestVendorsPreferTheSmallestBlock(t *testing.T) {
 	}
 	const head = "Registry,Assignment,Organization Name,Organization Address\n"
 	for name, line := range map[string]string{
-		"oui.csv": "MA-L,AABBCC,Block owner,\nMA-L,112233,\"Comma, Inc\",x\n", "mam.csv": "MA-M,AABBCC1,Middle,\n", "oui36.csv": "MA-S,AABBCC123,Small,\n",
+		"oui.csv": "MA-L,AABBCC,Block owner,\nMA-L,112233,\"Comma, Inc\",x\n",
+		"mam.csv": "MA-M,AABBCC1,Middle,\n", "oui36.csv": "MA-S,AABBCC123,Small,\n",
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(head+line), 0o644); err != nil {
 			t.Fatal(err)

@@ -63,7 +63,8 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 	var wish struct{ ID, Version string }
-	if content, _, err := j.ReadJob(job.Upgrade); err != nil || json.Unmarshal(content, &wish) != nil || wish.Version != "1.1.0" || wish.ID != last.ID {
+	content, _, err := j.ReadJob(job.Upgrade)
+	if err != nil || json.Unmarshal(content, &wish) != nil || wish.Version != "1.1.0" || wish.ID != last.ID {
 		t.Errorf("%s, %v", content, err)
 	}
 }

@@ -19,8 +19,8 @@ type Refresh struct {
 	Error   string    `json:"error"`
 }
 
-// RunRefresh refreshes apt's lists and stores the result. It must run as root. An unreachable mirror is no error: the result tells
-// it, and the machine is no worse off.
+// RunRefresh refreshes apt's lists and stores the result, including an error of apt: an unreachable mirror leaves the machine no
+// worse off. It must run as root.
 func RunRefresh(ctx context.Context, f job.Folder) (Refresh, error) {
 	r := Refresh{BeganAt: time.Now().UTC()}
 	if err := f.Save(host.ListsFile, r); err != nil {

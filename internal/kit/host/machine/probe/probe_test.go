@@ -51,7 +51,8 @@ func TestEveryTool(t *testing.T) {
 		{host.Probe{Tool: host.ProbePing, Target: "127.0.0.1"}, "4 packets transmitted, 4 received", 0},
 		{host.Probe{Tool: host.ProbePing, Target: "::1"}, "4 packets transmitted, 4 received", 0},
 		{host.Probe{Tool: host.ProbeTraceroute, Target: "127.0.0.1"}, "20 hops max", 0},
-		{host.Probe{Tool: host.ProbeDig, Target: "a.example", Type: "SOA", Server: netip.MustParseAddr("127.0.0.1")}, "no servers could be reached", 9},
+		{host.Probe{Tool: host.ProbeDig, Target: "a.example", Type: "SOA", Server: netip.MustParseAddr("127.0.0.1")},
+			"no servers could be reached", 9},
 		{host.Probe{Tool: host.ProbeCurl, Target: "http://" + l.Addr().String() + "/a"}, "< X-Hello: there", 0},
 		{host.Probe{Tool: host.ProbeCurl, Target: "http://127.0.0.1:1/"}, "status 000", 7},
 	} {
@@ -83,7 +84,8 @@ func TestCurlFollowsNoRedirect(t *testing.T) {
 	go server.Serve(l)
 	defer server.Close()
 	at := "http://" + l.Addr().String()
-	for i, target := range []string{"file:///etc/passwd", "gopher://" + l.Addr().String() + "/x", "ftp://" + l.Addr().String() + "/", at + "/again"} {
+	address := l.Addr().String()
+	for i, target := range []string{"file:///etc/passwd", "gopher://" + address + "/x", "ftp://" + address + "/", at + "/again"} {
 		to = target
 		out, end := probe(t, host.Probe{Tool: host.ProbeCurl, Target: at})
 		if end.ExitStatus != 0 || !strings.Contains(out, "status 302") || strings.Contains(out, "root:") || requests != i+1 {

@@ -407,7 +407,8 @@ func TestLiveWaitsForTheAPI(t *testing.T) {
 		case 2:
 			dns = "pending"
 		}
-		fmt.Fprintf(w, `{"data":[{"name":"ntp","state":"live"},{"name":"dns","state":%q},{"name":"dhcp","state":"degraded"}],"error":null}`, dns)
+		fmt.Fprintf(w, `{"data":[{"name":"ntp","state":"live"},{"name":"dns","state":%q},
+			{"name":"dhcp","state":"degraded"}],"error":null}`, dns)
 	})}}
 	api.Start()
 	defer api.Close()
