@@ -115,7 +115,7 @@ func checkOperands(spec host.CommandSpec, args []string) error {
 	return nil
 }
 
-// resolve replaces the {place} arguments by the paths of the staged files.
+// resolve replaces {place} arguments with the paths of the staged files.
 func resolve(spec host.CommandSpec, staging string, staged []host.File) ([]string, error) {
 	paths := map[string]string{}
 	for _, f := range staged {
@@ -140,7 +140,7 @@ func resolve(spec host.CommandSpec, staging string, staged []host.File) ([]strin
 
 type program struct {
 	argv    []string
-	env     []string // besides environment
+	env     []string // in addition to environment
 	timeout time.Duration
 	rights  host.Rights
 	uid     int // the user, unless rights keep that of this process

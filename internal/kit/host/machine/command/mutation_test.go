@@ -30,7 +30,7 @@ const rooms = "../../../.." // the folder internal
 // traced names, for the child of TestWhatTheGuardAdmitsDoesNothing, the file with the subjects to check.
 const traced = "COMMAND_TEST_TRACED"
 
-// TestTracedChecks is that child.
+// TestTracedChecks runs in that child.
 func TestTracedChecks(t *testing.T) {
 	path := os.Getenv(traced)
 	if path == "" {

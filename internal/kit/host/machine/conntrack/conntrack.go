@@ -1,4 +1,4 @@
-// Package conntrack reads the kernel's table of connections, and removes connections from it.
+// Package conntrack reads the kernel's connection tracking table, and removes connections from it.
 package conntrack
 
 import (

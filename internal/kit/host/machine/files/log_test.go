@@ -155,7 +155,7 @@ func TestReadLogBefore(t *testing.T) {
 			t.Fatal("it does not end")
 		}
 	}
-	// The line that does not fit is left out, and the one without an end is not there yet.
+	// The line that does not fit and the one without an end are left out.
 	if want := "five\n|three\nfour\n|one\ntwo\n"; strings.Join(got, "|") != want {
 		t.Fatalf("%q", got)
 	}

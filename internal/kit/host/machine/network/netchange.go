@@ -179,7 +179,7 @@ func addressRequest(kind, flags int, link netlink.Link, a netip.Prefix) *nl.Netl
 	return req
 }
 
-// SetAddress gives a link an address of the gateway.
+// SetAddress adds or replaces an address that the gateway owns.
 func (s *Network) SetAddress(ctx context.Context, name string, a host.NewAddr) error {
 	link, err := s.managedLink(ctx, name)
 	if err != nil {

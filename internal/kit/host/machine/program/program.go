@@ -22,7 +22,7 @@ import (
 // environment keeps Debian's programs from asking questions and from restarting other packages' daemons.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"}
 
-// Program is one program that a job runs. There is no shell.
+// Program is a program that a job runs, without a shell.
 type Program struct {
 	Argv []string
 	Dir  string

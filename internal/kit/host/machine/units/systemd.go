@@ -157,7 +157,6 @@ func (Systemd) StartWireguard(ctx context.Context, link string) error {
 	return await(ctx, conn, "gateway-wireguard@"+unit.UnitNameEscape(link)+".service", "start", (*dbus.Conn).StartUnitContext)
 }
 
-// queue asks systemd for a job.
 type queue func(c *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)
 
 // await queues a job and waits for its result.
@@ -184,7 +183,7 @@ func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue que
 	}
 }
 
-// Begin starts a job and does not wait for it.
+// Begin starts a job without waiting for it.
 func (Systemd) Begin(ctx context.Context, j job.Name) error {
 	service, err := j.Service()
 	if err != nil {

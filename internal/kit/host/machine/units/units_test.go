@@ -101,11 +101,10 @@ func TestSystemdSignals(t *testing.T) {
 // recorder acts as a supervisor and records the requests.
 type recorder struct {
 	None
-	mu    sync.Mutex
-	verbs []string
-	block chan struct{}
-	// watched is closed when a watch has ended.
-	watched chan struct{}
+	mu      sync.Mutex
+	verbs   []string
+	block   chan struct{}
+	watched chan struct{} // closed when a watch has ended
 }
 
 func (r *recorder) record(verb string, u host.Unit) error {

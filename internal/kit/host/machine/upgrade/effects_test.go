@@ -244,7 +244,6 @@ func TestBackupWithoutADatabase(t *testing.T) {
 	}
 }
 
-// deb builds a package.
 func deb(t *testing.T, folder, name, version string) {
 	t.Helper()
 	tree := t.TempDir()
@@ -318,7 +317,8 @@ func TestCleanKeepsTheLastBackups(t *testing.T) {
 	}
 }
 
-// TestReady: a version serves when it says so, has its database, has what was live, and HAProxy carries the console.
+// A version is ready when gateway-api reports it, the database is up, the components that were live are live again, and the console
+// answers through HAProxy.
 func TestReady(t *testing.T) {
 	version, database, dns, console, holder := "1.1.0", "up", "live", "1.1.0", "haproxy"
 	api := func(version *string) http.Handler {

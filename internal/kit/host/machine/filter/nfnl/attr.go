@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is one netlink message of a datagram.
 type message struct {
 	kind uint16
 	seq  uint32

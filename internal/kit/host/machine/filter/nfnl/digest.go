@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes that golang.org/x/sys does not name.
+// Constants that golang.org/x/sys does not have.
 const (
 	setExpr           = 17
 	setExpressions    = 18

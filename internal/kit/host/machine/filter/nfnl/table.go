@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Attributes that golang.org/x/sys does not name.
+// Constants that golang.org/x/sys does not have.
 const (
 	tableHandle   = 4 // NFTA_TABLE_HANDLE
 	tableUserdata = 6 // NFTA_TABLE_USERDATA
@@ -228,7 +228,6 @@ func (t *tally) add(rule []byte) {
 	t.list[i].Bytes += bytes
 }
 
-// counterOf finds the counter among the expressions of a rule.
 func counterOf(expressions []byte) (packets, bytes uint64, ok bool) {
 	for _, expression := range attributes(expressions) {
 		name, data := expressionOf(expression)
