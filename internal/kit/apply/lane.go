@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -681,6 +680,7 @@ func (l *lane) noteVerdict(now *target, refused bool) {
 // install writes the files that differ from those on disk, and removes those that the component no longer has.
 func (l *lane) install(was, files []host.File) error {
 	wanted := map[host.Place]bool{}
+	differing := sync.OnceValues(func() (map[host.Place]bool, error) { return l.differing(files) })
 	for _, f := range files {
 		wanted[f.Place] = true
 		switch done, err := l.installParts(was, f); {
@@ -689,7 +689,9 @@ func (l *lane) install(was, files []host.File) error {
 		case done:
 			continue
 		}
-		if live, err := l.engine.host.Read(f.Place); err == nil && bytes.Equal(live, f.Content) {
+		if places, err := differing(); err != nil {
+			return err
+		} else if !places[f.Place] {
 			continue
 		}
 		if err := l.engine.host.Install(f.Place, f.Content); err != nil {
@@ -708,6 +710,9 @@ func (l *lane) install(was, files []host.File) error {
 
 // installParts writes only the parts of a file that changed, if that is possible.
 func (l *lane) installParts(was []host.File, f host.File) (done bool, err error) {
+	if len(f.Parts) == 0 {
+		return false, nil
+	}
 	i := slices.IndexFunc(was, func(old host.File) bool { return old.Place == f.Place })
 	if i < 0 {
 		return false, nil
@@ -724,10 +729,22 @@ func (l *lane) installParts(was []host.File, f host.File) (done bool, err error)
 
 // onDisk reports whether the files match those on disk.
 func (l *lane) onDisk(files []host.File) bool {
-	return !slices.ContainsFunc(files, func(f host.File) bool {
-		live, err := l.engine.host.Read(f.Place)
-		return errors.Is(err, fs.ErrNotExist) || err != nil || !bytes.Equal(live, f.Content)
-	})
+	differing, err := l.differing(files)
+	return err == nil && len(differing) == 0
+}
+
+// differing returns the places of files that differ from those on disk.
+func (l *lane) differing(files []host.File) (map[host.Place]bool, error) {
+	want := make([]host.Digest, len(files))
+	for i, f := range files {
+		want[i] = f.Digest()
+	}
+	places, err := l.engine.host.Differing(want)
+	differing := make(map[host.Place]bool, len(places))
+	for _, p := range places {
+		differing[p] = true
+	}
+	return differing, err
 }
 
 func sameFiles(a, b []host.File) bool {

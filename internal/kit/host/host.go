@@ -72,6 +72,8 @@ type Conversations interface {
 type Files interface {
 	// Read returns the content of a place; a missing file is fs.ErrNotExist.
 	Read(p Place) ([]byte, error)
+	// Differing returns the places that hold something else than they should, or nothing. It is one question for thousands of files.
+	Differing(want []Digest) ([]Place, error)
 	// Install replaces a place atomically: staged beside it, synced, renamed, the folder synced. It creates the folder
 	// when it is missing, and sets the mode and owner that the list gives the place.
 	Install(p Place, content []byte) error
@@ -87,7 +89,7 @@ type Files interface {
 }
 
 var filesVerbs = daemon.Verbs{
-	"Read": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
+	"Read": daemon.Repeatable, "Differing": daemon.Repeatable, "Install": daemon.Repeatable, "Amend": daemon.Repeatable, "Remove": daemon.Repeatable, "Sweep": daemon.Repeatable,
 	"Path": daemon.Local,
 }
 

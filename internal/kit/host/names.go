@@ -10,6 +10,7 @@ type (
 	Place       = daemon.Place
 	PlaceSpec   = daemon.PlaceSpec
 	File        = daemon.File
+	Digest      = daemon.Digest
 	Command     = daemon.Command
 	CommandSpec = daemon.CommandSpec
 	Rights      = daemon.Rights

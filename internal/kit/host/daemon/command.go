@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -79,6 +81,24 @@ type File struct {
 	Parts parts.Text `cbor:"-"`
 	// Redact makes of a content of the place, this or an earlier one, what people may see of it; nil shows all.
 	Redact func(content []byte) []byte `cbor:"-"`
+}
+
+// Digest is the SHA-256 of what a place should hold.
+type Digest struct {
+	Place Place
+	Sum   []byte
+}
+
+// Digest returns the digest of a file.
+func (f File) Digest() Digest {
+	sum := sha256.Sum256(f.Content)
+	return Digest{f.Place, sum[:]}
+}
+
+// Of reports whether a content has the digest.
+func (d Digest) Of(content []byte) bool {
+	sum := sha256.Sum256(content)
+	return bytes.Equal(sum[:], d.Sum)
 }
 
 // Redacted shows nothing.

@@ -41,6 +41,10 @@ func (c *Client) Read(p host.Place) ([]byte, error) {
 	return ask[[]byte](context.Background(), c, "Read", p)
 }
 
+func (c *Client) Differing(want []host.Digest) ([]host.Place, error) {
+	return ask[[]host.Place](context.Background(), c, "Differing", want)
+}
+
 func (c *Client) Install(p host.Place, content []byte) error {
 	return c.do(context.Background(), "Install", p, content)
 }

@@ -19,6 +19,18 @@ func (m *Machine) Read(p host.Place) ([]byte, error) {
 	return bytes.Clone(content), nil
 }
 
+func (m *Machine) Differing(want []host.Digest) ([]host.Place, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var differing []host.Place
+	for _, d := range want {
+		if content, ok := m.files[d.Place]; !ok || !d.Of(content) {
+			differing = append(differing, d.Place)
+		}
+	}
+	return differing, nil
+}
+
 func (m *Machine) Install(p host.Place, content []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -54,6 +54,10 @@ func (s *Files) Read(p host.Place) ([]byte, error) {
 		return nil, err
 	}
 	defer dir.Close()
+	return s.read(dir, spec)
+}
+
+func (s *Files) read(dir folder, spec host.PlaceSpec) ([]byte, error) {
 	f, info, err := openPlain(dir.path(spec.Path), os.O_RDONLY)
 	if errors.Is(err, errNotPlain) {
 		return nil, fmt.Errorf("%s %w: %w", spec.Path, err, fs.ErrNotExist)
@@ -68,6 +72,37 @@ func (s *Files) Read(p host.Place) ([]byte, error) {
 		}
 	}
 	return io.ReadAll(f)
+}
+
+func (s *Files) Differing(want []host.Digest) ([]host.Place, error) {
+	var differing []host.Place
+	entered := map[string]folder{}
+	defer func() {
+		for _, dir := range entered {
+			dir.Close()
+		}
+	}()
+	for _, d := range want {
+		spec, err := d.Place.Spec()
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.Dir(spec.Path)
+		dir, ok := entered[name]
+		if !ok {
+			if dir, err = s.enter(spec.Path); err == nil {
+				entered[name] = dir
+			}
+		}
+		var content []byte
+		if err == nil {
+			content, err = s.read(dir, spec)
+		}
+		if err != nil || !d.Of(content) {
+			differing = append(differing, d.Place)
+		}
+	}
+	return differing, nil
 }
 
 // folder is an open folder.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
@@ -49,6 +51,37 @@ func TestInstallReadRemove(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(s.Path(chrony.DropIn))); len(entries) != 0 {
 		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// Places that are missing, changed or not plain files differ; an empty file does not differ from an empty one.
+func TestDiffering(t *testing.T) {
+	s := at(t.TempDir())
+	same := host.File{Place: chrony.DropIn, Content: []byte("ours\n")}
+	changed := host.File{Place: nftables.Table, Content: []byte("table\n")}
+	missing := host.File{Place: haproxy.Hosts}
+	link := host.File{Place: haproxy.Config, Content: []byte("ours\n")}
+	for _, f := range []host.File{same, changed} {
+		if err := s.Install(f.Place, f.Content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed.Content = []byte("table\n\n")
+	if err := os.MkdirAll(filepath.Dir(s.Path(link.Place)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.Path(same.Place), s.Path(link.Place)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Differing([]host.Digest{same.Digest(), changed.Digest(), missing.Digest(), link.Digest()})
+	if want := []host.Place{changed.Place, missing.Place, link.Place}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v differ, %v; want %v", got, err, want)
+	}
+	if err := s.Install(missing.Place, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Differing([]host.Digest{missing.Digest()}); err != nil || len(got) > 0 {
+		t.Errorf("an empty file: %v differ, %v", got, err)
 	}
 }
 
