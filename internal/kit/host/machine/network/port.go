@@ -66,7 +66,7 @@ var dropSYN = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff},
 }
 
-// PortUsers finds the processes with sockets on a port. A port that nothing uses has none.
+// PortUsers finds the processes that receive on a port.
 func (s *Network) PortUsers(port int) ([]host.PortUser, error) {
 	sockets := map[string]host.PortUser{} // by the target of the links in /proc/PID/fd
 	for _, table := range []struct{ file, protocol string }{{"tcp", "TCP"}, {"tcp6", "TCP"}, {"udp", "UDP"}, {"udp6", "UDP"}} {
