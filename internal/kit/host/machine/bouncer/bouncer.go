@@ -1,4 +1,4 @@
-// Package bouncer adds the gateway's rules to the kernel tables that hold the firewall bouncer's bans, and reads them.
+// Package bouncer adds the gateway's rules to the kernel tables that hold the bans of CrowdSec's firewall bouncer, and reads the tables.
 package bouncer
 
 import (

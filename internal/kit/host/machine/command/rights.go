@@ -78,7 +78,7 @@ var CommonFiles = []string{
 	"/etc/ssl/openssl.cnf", "/etc/ssl/certs",
 }
 
-// Access rights of Landlock, with which the kernel confines processes that need no privileges for it.
+// Access rights of Landlock, the kernel's sandbox for unprivileged processes.
 const (
 	reading   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	executing = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE

@@ -138,10 +138,11 @@ func TestConnections(t *testing.T) {
 	if page := read(t, table, host.ConnectionQuery{Port: 82, Limit: 10}); len(page.List) != 0 {
 		t.Errorf("%+v", page)
 	}
-	if _, err := New(home.Home{Foreign: true}).Connections(t.Context(), host.ConnectionQuery{Limit: 1}); !errors.Is(err, host.ErrNotInstalled) {
+	foreign := New(home.Home{Foreign: true})
+	if _, err := foreign.Connections(t.Context(), host.ConnectionQuery{Limit: 1}); !errors.Is(err, host.ErrNotInstalled) {
 		t.Errorf("connections of a foreign machine: %v", err)
 	}
-	if _, err := New(home.Home{Foreign: true}).Traffic(t.Context(), nil); !errors.Is(err, host.ErrNotInstalled) {
+	if _, err := foreign.Traffic(t.Context(), nil); !errors.Is(err, host.ErrNotInstalled) {
 		t.Errorf("traffic of a foreign machine: %v", err)
 	}
 }

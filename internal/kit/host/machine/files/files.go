@@ -42,8 +42,8 @@ func New(h home.Home) *Files {
 
 func (s *Files) Path(p host.Place) string { return s.home.Path(p.Path()) }
 
-// Read returns the content of a place. A folder may belong to a daemon's user, who could put anything there: only a plain file with the
-// expected owner counts.
+// Read returns the content of a place. A folder may belong to a daemon's user, who could put anything there: only a plain file of the
+// expected owner, or of this process's user, counts.
 func (s *Files) Read(p host.Place) ([]byte, error) {
 	spec, err := p.Spec()
 	if err != nil {

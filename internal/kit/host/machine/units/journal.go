@@ -23,7 +23,7 @@ import (
 
 const journalctl = "/usr/bin/journalctl"
 
-// The fields of the journal that are read; it always prints the last three. Command lines are not among them: they may hold secrets.
+// The fields of the journal that are read. journalctl always prints the last three. Command lines are not read: they may hold secrets.
 const (
 	fieldText      = "MESSAGE"
 	fieldPriority  = "PRIORITY"
@@ -43,7 +43,7 @@ var shownFields = []struct{ field, name string }{
 	{"COMPONENT", "component"}, {"REQUEST_ID", "request_id"}, {"ACTOR", "actor"}, {fieldBoot, "boot_id"},
 }
 
-// journalFields are the fields that a query must ask for, which journalctl does not always print.
+// journalFields are the fields that must be requested for a query; journalctl prints the others anyway.
 func journalFields(q host.JournalQuery) []string {
 	names := []string{fieldText, fieldPriority}
 	if slices.ContainsFunc(q.Sources, func(v host.LogSource) bool { spec, _ := v.Spec(); return spec.Slice != "" }) {

@@ -166,7 +166,8 @@ func TestJournalArguments(t *testing.T) {
 	}
 	want := []string{
 		"--reverse", "--since=@1770000000.123456", "--until=@1770003600.123456",
-		"_SYSTEMD_UNIT=haproxy.service", "_SYSTEMD_UNIT=haproxy.service", "PRIORITY=0", "PRIORITY=1", "PRIORITY=2", "PRIORITY=3", "PRIORITY=4", "+",
+		"_SYSTEMD_UNIT=haproxy.service", "_SYSTEMD_UNIT=haproxy.service",
+		"PRIORITY=0", "PRIORITY=1", "PRIORITY=2", "PRIORITY=3", "PRIORITY=4", "+",
 		"_SYSTEMD_UNIT=haproxy.service", "_SYSTEMD_UNIT=haproxy.service", "_TRANSPORT=stdout", "+",
 		`_SYSTEMD_SLICE=system-gateway\x2dwireguard.slice`, "PRIORITY=0", "PRIORITY=1", "PRIORITY=2", "PRIORITY=3", "PRIORITY=4", "+",
 		`_SYSTEMD_SLICE=system-gateway\x2dwireguard.slice`, "_TRANSPORT=stdout", "+",

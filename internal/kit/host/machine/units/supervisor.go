@@ -71,7 +71,7 @@ func (s Supervisor) Enable(ctx context.Context, u host.Unit, on bool) error {
 	return s.do(ctx, "disable", u)
 }
 
-// Begin starts a job and does not wait for it.
+// Begin starts a job without waiting for it.
 func (s Supervisor) Begin(ctx context.Context, j job.Name) error {
 	return s.do(ctx, "begin", host.Unit(j))
 }
@@ -184,7 +184,7 @@ type Supervised interface {
 	host.Units
 	host.Journal
 	States(ctx context.Context) ([]host.UnitState, error)
-	// Begin starts a job and does not wait for it.
+	// Begin starts a job without waiting for it.
 	Begin(ctx context.Context, j job.Name) error
 }
 

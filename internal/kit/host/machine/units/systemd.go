@@ -71,7 +71,7 @@ const (
 	watchAlive = 5 * time.Second
 )
 
-// Watch calls changed for every unit at first, and then for those whose change systemd signals on the bus.
+// Watch first calls changed for every unit, and then for each unit whose change systemd signals on the bus.
 func (Systemd) Watch(ctx context.Context, changed func(host.Unit)) error {
 	conn, err := dbus.NewWithContext(ctx)
 	if err != nil {
@@ -236,7 +236,7 @@ func lastRun(entries string) string {
 			PID     string `json:"_PID"`
 			Run     string `json:"_SYSTEMD_INVOCATION_ID"`
 		}
-		// PID 1 is systemd, which logs that the service started and ended. A message that is not text is a list of bytes, which fails here.
+		// PID 1 is systemd, which logs that the service started and ended. A binary message is a list of bytes, which fails here.
 		if json.Unmarshal([]byte(line), &e) != nil || e.PID == "1" {
 			continue
 		}

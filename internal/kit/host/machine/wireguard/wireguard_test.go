@@ -297,7 +297,8 @@ func TestTunnelFilesAreConfined(t *testing.T) {
 	dir := s.Tunnels.home.Path(toolFiles)
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "folder.conf"), 0o755), os.WriteFile(outside, []byte("secret"), 0o600),
-		os.WriteFile(filepath.Join(dir, "wg0.conf"), []byte("zero"), 0o600), os.WriteFile(filepath.Join(dir, "wg0.conf.bak"), []byte("old"), 0o600),
+		os.WriteFile(filepath.Join(dir, "wg0.conf"), []byte("zero"), 0o600),
+		os.WriteFile(filepath.Join(dir, "wg0.conf.bak"), []byte("old"), 0o600),
 		os.WriteFile(filepath.Join(dir, "much-too-long-a-name.conf"), nil, 0o600), os.WriteFile(filepath.Join(dir, ".conf"), nil, 0o600),
 		os.WriteFile(filepath.Join(dir, "big.conf"), make([]byte, fileSize+1), 0o600),
 		os.Symlink(outside, filepath.Join(dir, "out.conf")), os.Symlink("wg0.conf", filepath.Join(dir, "in.conf")),

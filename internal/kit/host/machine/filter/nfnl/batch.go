@@ -261,7 +261,7 @@ func (b *batch) addSet(s *set) {
 	b.addElements(s)
 }
 
-// elementsAtOnce is the maximum bytes of elements in a message: an attribute is limited to 64 KiB.
+// elementsAtOnce limits the elements of a message, in bytes: an attribute cannot exceed 64 KiB.
 const elementsAtOnce = 32 << 10
 
 func (b *batch) addElements(s *set) {

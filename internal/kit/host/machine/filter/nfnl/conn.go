@@ -39,7 +39,7 @@ type conn struct {
 	seq  uint32
 	// sendBuffer is the maximum length of a message.
 	sendBuffer int
-	// enlarged is set once the receive buffer has been enlarged.
+	// enlarged is set once the receive buffer has room for notifications about many rules.
 	enlarged bool
 	// receive is created once, because a closure per datagram would be garbage per datagram.
 	receive  func(fd uintptr) bool
