@@ -306,7 +306,8 @@ func (m Machine) Install(ctx context.Context, next host.PackageFile) error {
 	if err != nil {
 		return err
 	}
-	if err := configure(ctx); err != nil {
+	// An earlier installation may have been interrupted.
+	if err := runDpkg(ctx, "--configure", "--pending"); err != nil {
 		return err
 	}
 	return m.apt(ctx, file)
@@ -323,36 +324,29 @@ func (m Machine) apt(ctx context.Context, file string, more ...string) error {
 	return err
 }
 
-// configure completes an interrupted installation.
-func configure(ctx context.Context) error {
-	_, err := runDpkg(ctx, "--configure", "--pending")
-	return err
-}
-
 func (m Machine) Reinstall(ctx context.Context, former host.PackageFile) error {
 	file, err := m.kept(former)
 	if err != nil {
 		return err
 	}
 	// Not apt: dpkg installs a package over one that is half installed, and needs neither lists nor a network.
-	_, err = runDpkg(ctx, "--install", file)
-	return err
+	return runDpkg(ctx, "--install", file)
 }
 
 // unlockedWithin is how long to wait for another program's installation; apt waits as long.
 const unlockedWithin = 2 * time.Minute
 
 // runDpkg runs dpkg when no other process holds its lock.
-func runDpkg(ctx context.Context, args ...string) (string, error) {
+func runDpkg(ctx context.Context, args ...string) error {
 	p := program.Program{Argv: slices.Concat([]string{dpkg}, keepFiles, args), Within: longer}
 	for begun := time.Now(); ; {
-		output, err := program.Run(ctx, p)
+		_, err := program.Run(ctx, p)
 		if f, ok := errors.AsType[*program.Failed](err); !ok || !strings.Contains(f.Message, "lock") || time.Since(begun) > unlockedWithin {
-			return output, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return output, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(2 * time.Second):
 		}
 	}
