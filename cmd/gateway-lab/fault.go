@@ -48,7 +48,6 @@ func signalCommand(verb, signal string) *cobra.Command {
 	}
 }
 
-// gateway returns a node of the lab by name.
 func gateway(cmd *cobra.Command, name string) (*lab.Lab, error) {
 	l, err := find(cmd)
 	if err != nil {

@@ -91,7 +91,6 @@ func (issuer) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// Scope is one OAuth scope.
 type Scope struct{ value.Text[scope] }
 
 type scope struct{}

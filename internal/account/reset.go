@@ -91,7 +91,6 @@ type PasswordReset struct {
 	New   password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
-// ResetAccount is the result of a reset.
 type ResetAccount struct {
 	Email   value.Email `json:"email" doc:"Whose password was set."`
 	Ended   Ended       `json:"ended" doc:"What the reset has ended; zero while it is pending."`

@@ -43,7 +43,6 @@ var (
 // Alarms lists the kinds that this room reports.
 var Alarms = []*alarm.Kind{testKind, Digest}
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, settings: settings, pace: pace{sent: map[uuid.UUID]*sent{}}, timing: usual}
 	r.channels, r.mutes = r.channelKind(), r.muteKind()

@@ -21,7 +21,6 @@ type Tested struct {
 	Results []TestResult `json:"results" doc:"One for each channel that was tried."`
 }
 
-// TestResult is the result of a test at one channel.
 type TestResult struct {
 	ChannelID  uuid.UUID `json:"channel_id" doc:"Which channel."`
 	Channel    string    `json:"channel" doc:"Its name."`

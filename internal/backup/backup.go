@@ -65,7 +65,6 @@ type Room struct {
 	running map[uuid.UUID]Backup
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, running: map[uuid.UUID]Backup{}, tries: throttle.New(k.Clock, Tries)}
 	r.life, r.end = context.WithCancel(context.Background())
@@ -80,7 +79,6 @@ type byID struct {
 // Within limits a backup with its uploads and its trial restore.
 const Within = 2 * time.Hour
 
-// Path is the path of a backup in the API.
 const Path = "/backups/{id}"
 
 // Mount adds the room's routes. Those that need no database also answer without one, because that is when a restore is needed.

@@ -34,7 +34,6 @@ type Uploads interface {
 	UploadAll(ctx context.Context, a Archive, report func([]UploadResult)) []UploadResult
 }
 
-// Archive is a finished archive.
 type Archive struct {
 	ID uuid.UUID
 	// Name is its display name, and Path its file.

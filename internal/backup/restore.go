@@ -43,7 +43,6 @@ type Plan struct {
 	Blockers      []string           `json:"blockers" doc:"Why it cannot be restored; empty when it can."`
 }
 
-// PlannedInterface is an interface in a backup.
 type PlannedInterface struct {
 	Name string `json:"name" doc:"Its name in the backup."`
 	Here bool   `json:"here" doc:"Whether this machine has one of that name."`
@@ -251,7 +250,6 @@ type Restore struct {
 	Steps    []Step     `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
-// Step is one step of a restore.
 type Step struct {
 	Name string `json:"name" enum:"verify,load,check,swap,confirm,return,recover" doc:"Step. swap replaces the data while the gateway's programs are stopped; confirm waits until they work; return and recover roll back."`
 	job.StepView

@@ -224,7 +224,6 @@ func keyText(key crypto.Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
 }
 
-// matches reports whether the key belongs to the certificate.
 func matches(leaf *x509.Certificate, key crypto.Signer) bool {
 	public, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(key.Public())

@@ -58,7 +58,6 @@ type Room struct {
 	waiting      atomic.Bool // until the proxy has applied a change
 }
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	if deps.Served == nil {
 		deps.Served = served

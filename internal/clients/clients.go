@@ -62,7 +62,6 @@ type Reservation struct {
 	Hostname string
 }
 
-// Peer is a tunnel peer.
 type Peer struct {
 	ID, TunnelID uuid.UUID
 	Name         string
@@ -72,7 +71,6 @@ type Peer struct {
 	Rx, Tx       uint64 // bytes from it and to it
 }
 
-// Login is a RADIUS login.
 type Login struct {
 	At      time.Time
 	User    string
@@ -85,7 +83,6 @@ type Room struct {
 	deps Deps
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room { return &Room{Kit: k, deps: d} }
 
 const (
@@ -125,7 +122,6 @@ type Client struct {
 	seenAt map[string]time.Time // when it was last seen, by interface
 }
 
-// Address is one address of a client.
 type Address struct {
 	Address   string `json:"address" doc:"IPv4 or IPv6 address."`
 	Interface string `json:"interface" doc:"Interface of the gateway that it is behind."`

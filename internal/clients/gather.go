@@ -156,7 +156,6 @@ func (b *book) client(id string) *Client {
 	return c
 }
 
-// device returns the client with a MAC address.
 func (b *book) device(mac string) *Client {
 	c := b.client(mac)
 	c.MAC = mac
@@ -384,7 +383,6 @@ func (r *Room) vendors(list []Client) error {
 	return err
 }
 
-// matching returns the clients that match a query.
 func (all Clients) matching(q query) Clients {
 	search := strings.ToLower(strings.TrimSpace(q.Search))
 	if mac, err := value.Parse[value.MAC](search); err == nil {

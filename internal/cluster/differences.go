@@ -49,7 +49,6 @@ type DifferenceRow struct {
 	Now   wire.Raw `json:"now" doc:"The row as it is now, without secrets; null if there is none."`
 }
 
-// DifferencePage is a page of a file.
 type DifferencePage struct {
 	Rows []DifferenceRow `json:"rows" doc:"The rows."`
 	Next *int            `json:"next" doc:"Where the next page begins; null on the last one."`

@@ -87,7 +87,6 @@ func (r *Room) primacy(ctx context.Context) (Primacy, error) {
 	return Primacy{m.ID, m.FQDN, m.APIURL}, nil
 }
 
-// issue issues the certificate of a node.
 func (r *Room) issue(ctx context.Context, tx *db.Tx, m Member, csr *x509.CertificateRequest) (Certified, error) {
 	ca, err := r.authority(ctx, tx)
 	if err != nil {

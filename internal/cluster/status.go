@@ -27,7 +27,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// NodeStatus is a node, as this one sees it.
 type NodeStatus struct {
 	ID         string     `json:"id" doc:"Id of the node, taken from its machine. Before it has joined, prenode- followed by its name."`
 	FQDN       string     `json:"fqdn" doc:"Full name of the node."`
@@ -55,7 +54,6 @@ type NodeStatus struct {
 	Error      string     `json:"error" doc:"Why it does not answer; empty when it does."`
 }
 
-// ClusterStatus is the health of the cluster.
 type ClusterStatus struct {
 	LocalID    string       `json:"local_id" doc:"Id of this node."`
 	LocalNode  NodeStatus   `json:"local_node" doc:"This node."`

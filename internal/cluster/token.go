@@ -38,7 +38,6 @@ type claims struct {
 
 var coded = base64.RawURLEncoding.Strict()
 
-// signToken encodes and signs a token.
 func (r *Room) signToken(c claims) (string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {

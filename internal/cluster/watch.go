@@ -83,7 +83,6 @@ func (h *peerAnswers) miss(id string) bool {
 	return x.missed >= offlineAfter
 }
 
-// last returns the last answer of a node.
 func (h *peerAnswers) last(id string) peerAnswer {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -96,7 +96,6 @@ func printUpgrade(w io.Writer, u runner.Upgrade, whole bool) {
 	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(u.State), "_", " ")}, {"from", u.From}, {"to", u.To}}, u.Record, whole)
 }
 
-// printJob prints the state of a job.
 func printJob(w io.Writer, lines [][2]string, r job.Record, whole bool) {
 	lines = append(lines, [2]string{"began", r.BeganAt.Local().Format(time.DateTime)})
 	if !r.EndedAt.IsZero() {

@@ -43,7 +43,6 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.DHCP, apply.PacketFilter}
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.settings, r.subnets, r.reservations = r.settingsKind(), r.subnetKind(), r.reservationKind()

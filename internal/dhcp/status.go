@@ -36,7 +36,6 @@ type Lease struct {
 	ExpiresAt     time.Time  `json:"expires_at" doc:"When it ends unless it is renewed."`
 }
 
-// Usage is the usage of a subnet.
 type Usage struct {
 	SubnetID uuid.UUID `json:"subnet_id" doc:"Which subnet."`
 	Size     int64     `json:"size" doc:"Addresses in its range."`

@@ -84,7 +84,6 @@ func issuer(c *x509.Certificate) string {
 	return "an issuer without a name"
 }
 
-// names returns the first names of a certificate.
 func names(c *x509.Certificate) string {
 	list := c.DNSNames
 	for _, ip := range c.IPAddresses {

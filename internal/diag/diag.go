@@ -67,7 +67,6 @@ type Room struct {
 	table    *host.Question[host.ConnectionPage]
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, runs: runs{meetings: map[uuid.UUID]*meeting{}}, table: host.NewQuestion[host.ConnectionPage]()}
 }

@@ -99,7 +99,6 @@ func (p *Port) Validate() error {
 	return err
 }
 
-// Result is the result of a tool.
 type Result struct {
 	Output     string `json:"output" doc:"What the tool printed, at most 256 KiB."`
 	ExitStatus int    `json:"exit_status" doc:"Exit status of the tool: 0 on success. If it was stopped, 128 plus the number of the signal."`

@@ -26,7 +26,6 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.DNS, apply.PacketFilter}
 
-// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, zones: zones, records: records, history: trafficHistory{Point: traffic}}
 	r.zones.Check, r.records.Check = r.checkZone, r.checkRecord

@@ -155,7 +155,6 @@ var tags = map[string]conf.Arg{
 	"iodef": conf.Word("iodef"), "contactemail": conf.Word("contactemail"), "contactphone": conf.Word("contactphone"),
 }
 
-// resource returns the record as it is written.
 func (r *Record) resource(name Name) (conf.Arg, error) {
 	data, err := r.data()
 	if err != nil {

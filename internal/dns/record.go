@@ -17,7 +17,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Record is a record of a zone.
 type Record struct {
 	resource.Meta
 	ZoneID   uuid.UUID `json:"zone_id" required:"true" doc:"Zone that it belongs to."`

@@ -57,7 +57,6 @@ func difference(was, now *Config) ([]unbound.Question, bool) {
 	return commands, fit(commands)
 }
 
-// fit reports whether unbound accepts the commands.
 func fit(commands []unbound.Question) bool {
 	long := func(q unbound.Question) bool {
 		length := 0

@@ -103,7 +103,6 @@ type DecidedBy struct {
 	Text   string     `json:"text" doc:"A sentence that says what it did and why."`
 }
 
-// PacketView is a packet in an explanation.
 type PacketView struct {
 	Protocol        string `json:"protocol" enum:"tcp,udp,icmp,icmpv6" doc:"The protocol."`
 	Source          string `json:"source" doc:"Source address; empty if it becomes an unknown address of the gateway."`

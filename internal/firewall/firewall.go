@@ -92,7 +92,6 @@ type Network interface {
 // Detour returns the new route of packets with the given present route; nil if no route changes.
 type Detour func(destination netip.Addr, is Way) (Way, error)
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.guard, r.resolver, r.hits = newGuard(r), newResolver(r), newHits(r)

@@ -410,7 +410,6 @@ func (r *Room) mountCounters() {
 		})
 }
 
-// resetCounters resets the totals of one rule or of all.
 func (r *Room) resetCounters(ctx context.Context, rule *uuid.UUID) error {
 	h := r.hits
 	if err := h.collect(ctx); err != nil {

@@ -216,7 +216,6 @@ func (l *Log) reportLoss(lost uint64, now time.Time) {
 	}
 }
 
-// LogPage is a page of the log.
 type LogPage struct {
 	Events []LogEvent `json:"events" doc:"The events that match, newest first."`
 	Error  string     `json:"error,omitempty" doc:"Why the log cannot be read now; absent while it can."`

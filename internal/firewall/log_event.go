@@ -299,7 +299,6 @@ func (m *logMatcher) matches(e *logEvent) bool {
 		(m.words == nil || m.contains(e))
 }
 
-// contains reports whether the event contains all words.
 func (m *logMatcher) contains(e *logEvent) bool {
 	var space [256]byte
 	b := e.src.AppendTo(space[:0])

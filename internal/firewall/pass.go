@@ -9,7 +9,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Zones returns the names of the zones.
 func (r *Room) Zones(ctx context.Context, q db.Querier) ([]value.Zone, error) {
 	rows, err := r.zones.All(ctx, q)
 	names := make([]value.Zone, len(rows))

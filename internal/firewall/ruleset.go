@@ -33,7 +33,6 @@ type Ruleset struct {
 	Off map[uuid.UUID]bool
 }
 
-// ZoneLinks is a zone with its interfaces.
 type ZoneLinks struct {
 	Zone  value.Zone
 	Links []value.IfName

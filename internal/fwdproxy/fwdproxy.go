@@ -25,7 +25,6 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.ForwardProxy, apply.PacketFilter}
 
-// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, acls: acls, history: trafficHistory{Point: traffic}}
 	apply.Register(k.Engine, apply.Component[Config]{

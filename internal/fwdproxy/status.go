@@ -35,7 +35,6 @@ type History struct {
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`
 }
 
-// Traffic is the traffic in one step.
 type Traffic struct {
 	At       time.Time `json:"at" doc:"End of the step."`
 	Requests float64   `json:"requests" doc:"Requests per second."`

@@ -135,7 +135,6 @@ func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
 	return "", errors.New("cscli created an account but did not print its password")
 }
 
-// makeBouncer creates a bouncer, and returns its key.
 func (r *Room) makeBouncer(ctx context.Context, name string) (Key, error) {
 	out, err := r.Host.Run(ctx, crowdsec.BouncerAdd, host.Input{Args: []string{name}})
 	if err != nil {

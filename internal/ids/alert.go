@@ -53,7 +53,6 @@ type AlertEvent struct {
 	Meta map[string]string `json:"meta" doc:"What was read of it."`
 }
 
-// Alerts lists alerts.
 type Alerts struct {
 	Alerts []Alert `json:"alerts" doc:"Those that match, newest first."`
 	Error  string  `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`

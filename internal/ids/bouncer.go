@@ -26,13 +26,11 @@ type Bouncer struct {
 	Own       bool       `json:"own" doc:"Whether it is the gateway's own."`
 }
 
-// Bouncers lists the bouncers.
 type Bouncers struct {
 	Bouncers []Bouncer `json:"bouncers" doc:"By name."`
 	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
-// NewBouncer creates a bouncer.
 type NewBouncer struct {
 	Name crowdsec.Name `json:"name" required:"true" doc:"Its name: lower-case letters, digits and hyphens."`
 }
@@ -53,7 +51,6 @@ type Machine struct {
 	Own           bool       `json:"own" doc:"Whether it is the gateway itself, which reports what operators decide."`
 }
 
-// Machines lists the machines that report.
 type Machines struct {
 	Machines []Machine `json:"machines" doc:"Machines that report."`
 	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`

@@ -57,7 +57,6 @@ type Decisions struct {
 	Error     string     `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
-// Ban is a request for a ban.
 type Ban struct {
 	Value    value.Addr `json:"value" required:"true" doc:"Address to ban. For a network, add a firewall rule: the firewall bouncer drops single addresses only."`
 	Duration *Duration  `json:"duration" doc:"Duration; by default the one in the settings."`

@@ -54,7 +54,6 @@ const (
 // feeds lists the components of the settings.
 var feeds = []apply.ID{apply.Detection, apply.Bouncer}
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, settings: settings, asked: newQuestions(), accounts: accounts{path: k.Paths.State("ids-accounts.json")}, drops: dropLog{path: k.Paths.Log("drops.json")}}
 	// Both daemons start slowly and check their files while they do. The types let nothing through that they would refuse.

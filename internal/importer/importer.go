@@ -131,7 +131,6 @@ type Note struct {
 	Why  string
 }
 
-// Report collects notes.
 type Report struct{ notes []Note }
 
 func (r *Report) Add(line int, what, why string, args ...any) {

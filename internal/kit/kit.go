@@ -80,5 +80,4 @@ func (p Paths) Config(name string) string { return filepath.Join(p.Root, "/etc/g
 // Log returns the path of a file that the gateway writes for others to read.
 func (p Paths) Log(name string) string { return filepath.Join(p.Root, "/var/log/gateway", name) }
 
-// Run returns the path of a socket.
 func (p Paths) Run(name string) string { return filepath.Join(p.Root, "/run/gateway", name) }

@@ -55,7 +55,6 @@ func newChronicle(path string) *chronicle {
 	return c
 }
 
-// of returns the writer for a unit.
 func (c *chronicle) of(u host.Unit) io.Writer { return &lineWriter{chronicle: c, unit: u} }
 
 // add appends a line.

@@ -137,7 +137,6 @@ func (l *Lab) Path(inside string) string {
 
 func (l *Lab) Log(u host.Unit) string { return logFile(l.dir, u) }
 
-// Units controls the units of the lab.
 func (l *Lab) Units() units.Supervisor {
 	return units.Supervisor{Socket: l.Path(units.SupervisorSocket)}
 }

@@ -56,7 +56,6 @@ func wires(site, node, nodes int) []wire {
 	return all
 }
 
-// nodeName returns the name of a gateway.
 func nodeName(node, nodes int) string {
 	if nodes == 1 {
 		return string(Gateway)

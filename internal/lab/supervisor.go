@@ -43,7 +43,6 @@ const socketFolder = "/run/postgresql"
 // searchPath is the PATH inside a lab.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is the environment of units.
 var environment = []string{"PATH=" + searchPath, "LC_ALL=C.UTF-8"}
 
 func newSupervisor(p plan) *supervisor {

@@ -190,7 +190,6 @@ func (o *Options) complete() (err error) {
 	return nil
 }
 
-// of returns the options of one node.
 func (o Options) of(n int) (Options, error) {
 	if n == 1 {
 		return o, nil

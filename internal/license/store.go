@@ -20,7 +20,6 @@ import (
 	"edge.internal/gateway/internal/license/document"
 )
 
-// Status is the status of the license.
 type Status string
 
 // The statuses. None of them disables a function of the gateway.

@@ -67,7 +67,6 @@ func done(e audit.Entry) (Entry, host.Level) {
 	return entry, level
 }
 
-// wants reports whether the filter matches a text of a level.
 func (f filter) wants(text string, level host.Level) bool {
 	if level > f.level {
 		return false

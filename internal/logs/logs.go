@@ -44,7 +44,6 @@ const (
 	pollEvery = time.Second
 )
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	return &Room{Kit: k, deps: deps, searching: newTurns(searches, searchesEach), following: newTurns(follows, followsEach), within: searchWithin}
 }
@@ -92,7 +91,6 @@ var sourceOf = func() map[string]string {
 	return names
 }()
 
-// Entry is one log entry.
 type Entry struct {
 	ID     string            `json:"id" doc:"Names the entry."`
 	Time   time.Time         `json:"time" doc:"Time of the message."`
@@ -103,7 +101,6 @@ type Entry struct {
 	Fields map[string]string `json:"fields" doc:"What else is known about it, by name."`
 }
 
-// Page is one page of a search.
 type Page struct {
 	Entries []Entry `json:"entries" doc:"What was found, newest first."`
 	Cursor  string  `json:"cursor" doc:"Send it with the same filters to read the next page; empty on the last page."`

@@ -44,7 +44,6 @@ type WantedAddress struct {
 	VIP     bool         `json:"vip,omitempty"`
 }
 
-// WantedRoute is a desired route.
 type WantedRoute struct {
 	ID          uuid.UUID    `json:"id"`
 	Destination netip.Prefix `json:"destination"`

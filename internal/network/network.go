@@ -36,7 +36,6 @@ type Deps struct {
 	Services Services
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.addresses, r.routes = r.interfaceKind(), r.addressKind(), r.routeKind()

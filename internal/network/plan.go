@@ -172,7 +172,6 @@ func ours(l host.Link) bool {
 	return strings.HasPrefix(l.Alias, host.OwnAlias) && slices.Contains([]string{vlan, bond, bridge}, l.Kind)
 }
 
-// like reports whether a link of the kernel is as wanted.
 func (l *WantedLink) like(live host.Link) bool {
 	switch {
 	case l.Type != live.Kind:

@@ -73,7 +73,6 @@ func (t Table) number(tables map[string]uint32) (n uint32, ok bool) {
 	return n, ok && n != localTable && n != 0
 }
 
-// Route is a static route.
 type Route struct {
 	resource.Meta
 	Destination Destination  `json:"destination" required:"true" doc:"Destination network, or default, which is stored as 0.0.0.0/0 or ::/0."`

@@ -10,7 +10,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// LiveRoute is a route of the kernel.
 type LiveRoute struct {
 	Family      string `json:"family" enum:"inet,inet6" doc:"Address family."`
 	Destination string `json:"destination" doc:"Destination network."`

@@ -21,7 +21,6 @@ type Room struct {
 	settings resource.Singleton[Settings]
 }
 
-// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, pools: pools, settings: settings}
 	apply.Register(k.Engine, apply.Component[Config]{

@@ -17,7 +17,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Path is the path of a URL.
 type Path struct{ value.Text[pathGrammar] }
 
 type pathGrammar struct{}
@@ -178,7 +177,6 @@ func (n ServerName) Word() ServerName {
 	return parsed
 }
 
-// Server is one server of a backend.
 type Server struct {
 	resource.Meta
 	BackendID uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that it belongs to."`

@@ -84,7 +84,6 @@ func (d *Domain) canonical() (name, other value.SiteName) {
 	return other, d.Name
 }
 
-// names returns the names that the domain answers to.
 func (d *Domain) names() []string {
 	names := []string{d.Name.String()}
 	if other := d.counterpart(); !other.IsZero() {

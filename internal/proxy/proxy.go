@@ -69,7 +69,6 @@ type Room struct {
 	shape  *shape
 }
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind(), history: trafficHistory{Point: traffic}}
 	r.domains, r.backends = r.domainKind(), r.backendKind()

@@ -44,7 +44,6 @@ type BackendStats struct {
 	Weight            int64  `json:"weight" doc:"Its share of the requests now."`
 }
 
-// FrontendStats describes a frontend.
 type FrontendStats struct {
 	Name         string `json:"name" doc:"The frontend as the proxy calls it."`
 	Sessions     int64  `json:"sessions" doc:"Sessions now."`
@@ -64,7 +63,6 @@ type History struct {
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`
 }
 
-// Traffic is the traffic in one step.
 type Traffic struct {
 	At       time.Time `json:"at" doc:"End of the step."`
 	Requests float64   `json:"requests" doc:"Requests per second."`

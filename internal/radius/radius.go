@@ -22,7 +22,6 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.RADIUS, apply.PacketFilter}
 
-// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, clients: clients, users: users}
 	apply.Register(k.Engine, apply.Component[Config]{

@@ -267,7 +267,6 @@ func renderUsers(c Config, others ...[]byte) ([]byte, error) {
 
 var probeLine = regexp.MustCompile(`(?m)^(\+[0-9a-f]{32}) .* ([0-9a-f]{32})$`)
 
-// probe returns the name and the password of the probe user in the files.
 func probe(files []host.File) (name, password string) {
 	for _, f := range files {
 		if m := probeLine.FindSubmatch(f.Content); f.Place == freeradius.Users && m != nil {

@@ -27,7 +27,6 @@ type Deps struct {
 	Joining func() string
 }
 
-// Room is the setup.
 type Room struct {
 	*kit.Kit
 	deps      Deps

@@ -50,7 +50,6 @@ type Flags struct {
 	Retention   Retention
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, settings: settings, history: history.History[host.Resources, Load]{Point: load}}
 }

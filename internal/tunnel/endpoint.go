@@ -129,7 +129,6 @@ func (r *Room) dialled(c Config, unknown map[peerID]string) {
 	r.dialler.endpoints = endpoints
 }
 
-// resolve resolves an endpoint.
 func (r *Room) resolve(ctx context.Context, e Endpoint) (netip.AddrPort, error) {
 	name, port := e.parts()
 	if a, err := netip.ParseAddr(name); err == nil {

@@ -12,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// generate generates a private key.
 func generate() (Key, error) {
 	var raw [32]byte
 	if _, err := rand.Read(raw[:]); err != nil {

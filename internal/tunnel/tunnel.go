@@ -41,7 +41,6 @@ type Deps struct {
 	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.peers = r.interfaceKind(), r.peerKind()

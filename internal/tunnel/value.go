@@ -72,7 +72,6 @@ func keyOf(raw [32]byte) Key {
 	return value.Must[Key](base64.StdEncoding.EncodeToString(raw[:]))
 }
 
-// Networks is a list of networks.
 type Networks struct{ value.Text[networks] }
 
 type networks struct{}

@@ -34,7 +34,6 @@ type Deps struct {
 	Clustered func(ctx context.Context) (bool, error)
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room { return &Room{k, d} }
 
 // Versions lists the versions of the gateway and of its daemons.
@@ -47,7 +46,6 @@ type Versions struct {
 	Error       string     `json:"error" doc:"Why the versions are missing; empty otherwise."`
 }
 
-// Package is a package with its versions.
 type Package struct {
 	Name       string   `json:"name" doc:"Name of the package."`
 	Installed  string   `json:"installed" doc:"Installed version; empty if it is not installed. For a gateway that was not installed from a package, the running version."`
@@ -66,7 +64,6 @@ type Upgrade struct {
 	Steps []Step `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
-// Step is one step of an upgrade.
 type Step struct {
 	Name string `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"Step. confirm waits until the new version works; reinstall, restore and recover roll back."`
 	job.StepView

@@ -79,7 +79,6 @@ func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	return nil
 }
 
-// has reports whether a link has an address.
 func has(links []host.Link, link string, a netip.Prefix) bool {
 	return slices.ContainsFunc(links, func(l host.Link) bool {
 		return l.Name == link && slices.ContainsFunc(l.Addrs, func(x host.LinkAddr) bool { return x.Prefix() == a })

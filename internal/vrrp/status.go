@@ -90,7 +90,6 @@ func (r *Room) Run(ctx context.Context) {
 // followAgain is the pause before keepalived is followed again.
 const followAgain = 5 * time.Second
 
-// become records keepalived's new state.
 func (r *Room) become(s keepalived.State) {
 	if r.note(s) && r.deps.Moved != nil {
 		r.deps.Moved()

@@ -45,7 +45,6 @@ type Deps struct {
 	Moved func()
 }
 
-// Interface is a declared interface.
 type Interface struct {
 	Name      value.IfName
 	Active    bool
@@ -61,7 +60,6 @@ type Address struct {
 
 const unit = keepalived.Unit
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.settings = r.settingsKind()

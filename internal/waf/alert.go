@@ -190,7 +190,6 @@ type KeptRequest struct {
 	body []byte
 }
 
-// HeaderField is one header field of a request.
 type HeaderField struct {
 	Name  string `json:"name" doc:"Its name."`
 	Value string `json:"value" doc:"Its value."`

@@ -243,7 +243,6 @@ func (c *Config) inspection() *Inspection {
 	return &Inspection{DomainID: c.ID, Detects: c.Mode == domain.Detection, Open: c.failOpen(), Partial: c.Mode == domain.Detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
 }
 
-// Inspections returns the inspections of all domains.
 func (r *Room) Inspections(ctx context.Context, q db.Querier) ([]Inspection, error) {
 	configs, err := r.configs.All(ctx, q)
 	var list []Inspection

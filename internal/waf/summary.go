@@ -110,7 +110,6 @@ type Counted struct {
 	Requests int64      `json:"requests" doc:"How many requests they are about."`
 }
 
-// RuleCount counts the matches of a rule.
 type RuleCount struct {
 	RuleID   int    `json:"rule_id" doc:"The rule."`
 	Message  string `json:"message" doc:"What it says."`
@@ -118,7 +117,6 @@ type RuleCount struct {
 	Requests int64  `json:"requests" doc:"How many requests they are about."`
 }
 
-// HourCount counts the requests of one hour.
 type HourCount struct {
 	At          time.Time `json:"at" doc:"When the hour began."`
 	Detected    int64     `json:"detected" doc:"Requests that were let through although rules matched."`

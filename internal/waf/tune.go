@@ -59,7 +59,6 @@ type Forecast struct {
 	Quiet    bool           `json:"quiet" doc:"There were none in the last 7 days."`
 }
 
-// ForecastRule is the part of one rule in a forecast.
 type ForecastRule struct {
 	RuleID   int    `json:"rule_id" doc:"The rule."`
 	Message  string `json:"message" doc:"What it says."`

@@ -45,7 +45,6 @@ const tag httpd.Tag = "waf"
 // feeds lists the components of a domain's configuration. Intrusion detection is one because it must not ban trusted proxies.
 var feeds = []apply.ID{apply.ReverseProxy, apply.Detection, apply.WAF}
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, agents: settings, engines: sync.OnceValues(engine.New), proposing: make(chan struct{}, 1)}
 	r.configs = r.configKind()

@@ -131,7 +131,6 @@ func (b *forwardBench) measure(ctx context.Context, s settings, entries int) ([]
 	}, nil
 }
 
-// knocks counts connections.
 type knocks struct{ connections, refused atomic.Int64 }
 
 // during makes a change while new connections are made, and answers how many milliseconds it took until a request was judged by it.

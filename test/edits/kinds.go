@@ -127,7 +127,6 @@ var usual = []kind{
 	{name: "alert.settings", path: "/alerts/settings", one: true, change: func(e *Editor, n int) row { return row{"cert_warning_days": 15 + n%15} }},
 }
 
-// special are all other kinds.
 var special = []kind{
 	{name: "user", path: "/users", change: func(e *Editor, n int) row { return row{"name": fmt.Sprintf("Person %d", n)} }},
 	{name: "oidc.settings", path: "/oidc/settings", one: true, change: func(e *Editor, n int) row { return row{"client_id": fmt.Sprintf("client-%d", n)} }},

@@ -23,7 +23,6 @@ type Listing struct {
 	Error    string    `json:"error" doc:"Why the target cannot be asked; empty when it can."`
 }
 
-// Archive is one archive at a target.
 type Archive struct {
 	File       string    `json:"file" doc:"What it is called there."`
 	Name       string    `json:"name" doc:"What its gateway calls it."`

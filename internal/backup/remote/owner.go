@@ -98,7 +98,6 @@ func (r *Room) try(c *httpd.Call, body httpd.Onto[Source], do func(ctx context.C
 	return nil
 }
 
-// place returns the place of a source.
 func (r *Room) place(s Source) *Place {
 	p := &Place{door: r.Outbound, kind: s.Kind, settings: s.Settings, limits: outbound.Limits{Internal: s.AllowInternal, Dial: r.bounds.dial, Stall: r.bounds.stall}}
 	p.keys.secretKey, _ = s.Settings.SecretKey.Fresh()

@@ -18,7 +18,6 @@ type Test struct {
 	DurationMS int64  `json:"duration_ms" doc:"How long it took."`
 }
 
-// Step is one step of a test.
 type Step struct {
 	Name  string `json:"name" enum:"connect,upload,delete" doc:"Connecting to the target and listing it, sending a file of 1 KB, and deleting it."`
 	OK    bool   `json:"ok" doc:"Whether the step worked."`

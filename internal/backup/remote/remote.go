@@ -73,7 +73,6 @@ type Room struct {
 	tries *throttle.Throttle
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{

@@ -22,7 +22,6 @@ type Entry struct {
 	Position int
 }
 
-// Request is a request to the proxy.
 type Request struct {
 	Source netip.Addr
 	Method string

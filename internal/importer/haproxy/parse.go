@@ -36,7 +36,6 @@ func (l *line) text() string {
 	return text
 }
 
-// section is a section of the file.
 type section struct {
 	kind, name string
 	line

@@ -214,7 +214,6 @@ func short(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// object returns the address object of a place.
 func (c *conversion) object(p place) string {
 	name := c.objects[p.value]
 	if name == "" {

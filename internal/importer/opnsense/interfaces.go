@@ -289,7 +289,6 @@ func (c *conversion) address(i *iface, p netip.Prefix, description string, virtu
 	return true
 }
 
-// readVirtual reads the virtual addresses.
 func (c *conversion) readVirtual() {
 	for _, e := range c.root.all("virtualip", "vip") {
 		e.pass("type", "noexpand", "nobind", "gateway", "advbase", "advskew", "vhid", "password", "peer", "peer6", "nosync")

@@ -110,7 +110,6 @@ func (c *conversion) one(name, family string) (netip.Addr, bool) {
 	return first, ok && first == last && !first.IsUnspecified()
 }
 
-// readForward reads a port forward.
 func (c *conversion) readForward(e *element) {
 	e.pass("created", "updated", "category", "id", "nosync", "poolopts", "natreflection", "ipprotocol", "log")
 	family := cmp.Or(e.get("ipprotocol"), "inet")

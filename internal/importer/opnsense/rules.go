@@ -217,7 +217,6 @@ func (c *conversion) writeRule(r *rule) {
 	}
 }
 
-// fields returns the fields of a side for a row.
 func (s side) fields(name string) importer.Row {
 	return importer.Fields(name+"_kind", importer.Unless(s.kind, "any"), name+"_object_id", importer.Unless(s.object, ""), name+"_group_id", importer.Unless(s.group, ""),
 		name+"_cidr", importer.Unless(s.cidr, ""))

@@ -40,7 +40,6 @@ func (c *conversion) tunnelZone(device string) string {
 	return shared
 }
 
-// key reports whether a text is a WireGuard key.
 func key(text string) bool {
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	return err == nil && len(b) == 32 && [32]byte(b) != [32]byte{}

@@ -58,7 +58,6 @@ type (
 	addressKey struct{}
 )
 
-// With adds the actor to a context.
 func With(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, key{}, a) }
 
 // From returns the actor; without one, the zero Actor, who may do nothing.
@@ -67,7 +66,6 @@ func From(ctx context.Context) Actor {
 	return a
 }
 
-// WithRequest adds the id of a request to a context.
 func WithRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }

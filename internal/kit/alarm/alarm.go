@@ -20,7 +20,6 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Alarm is a problem.
 type Alarm struct {
 	Kind *Kind
 	// Key identifies the thing among others of its kind, such as the id of a backend. It may be empty.
@@ -46,7 +45,6 @@ type Port struct {
 	clock clock.Clock
 }
 
-// New returns a port.
 func New(d *db.DB, c clock.Clock) *Port { return &Port{db: d, clock: c} }
 
 // Event is a notification that was sent or will be, or an entry of the history.

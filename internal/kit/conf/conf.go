@@ -30,19 +30,14 @@ type Arg struct {
 	constant bool // a word of the program, which is never quoted
 }
 
-// Word returns a constant argument.
 func Word(w constant) Arg { return Arg{string(w), true} }
 
-// Int returns a number.
 func Int(n int) Arg { return Int64(int64(n)) }
 
-// Int64 returns a number.
 func Int64(n int64) Arg { return Arg{strconv.FormatInt(n, 10), true} }
 
-// ID returns the id of a row.
 func ID(id uuid.UUID) Arg { return Arg{id.String(), true} }
 
-// Hex returns bytes in hex.
 func Hex(b []byte) Arg { return Arg{hex.EncodeToString(b), true} }
 
 // Value returns a parsed value in its canonical form.

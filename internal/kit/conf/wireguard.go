@@ -12,7 +12,6 @@ var WireGuard Grammar = wireguard{}
 
 type wireguard struct{}
 
-// wireguardKeys are the keys of each section.
 var wireguardKeys = []string{
 	"PrivateKey", "Address", "ListenPort", "DNS", "MTU", // of [Interface]
 	"PublicKey", "PresharedKey", "AllowedIPs", "Endpoint", "PersistentKeepalive", // of [Peer]

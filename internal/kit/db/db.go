@@ -98,7 +98,6 @@ func open(url, database string, who *syscall.Credential) (*DB, error) {
 	return d, nil
 }
 
-// Close closes all connections.
 func (d *DB) Close() {
 	d.mu.Lock()
 	unwatch, watched := d.unwatch, d.watched

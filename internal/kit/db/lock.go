@@ -65,7 +65,6 @@ func (l *Locks) release(on *pgx.Conn, name string) {
 	}
 }
 
-// Close releases all locks.
 func (l *Locks) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

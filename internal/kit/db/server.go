@@ -160,7 +160,6 @@ func (s *Server) Drop(ctx context.Context, name string) error {
 	})
 }
 
-// Exists reports whether a database exists.
 func (s *Server) Exists(ctx context.Context, name string) (is bool, err error) {
 	err = s.aside(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&is)

@@ -109,7 +109,6 @@ func Wrap(k Kind, cause error, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: fmt.Sprintf(format, args...), Cause: cause}
 }
 
-// Field returns the error for one invalid field.
 func Field(name, format string, args ...any) *Error {
 	return Fields(map[string]string{name: fmt.Sprintf(format, args...)})
 }
@@ -152,7 +151,6 @@ func From(err error) *Error {
 	return &Error{Kind: Internal, Message: "Internal error. See the log of the gateway.", Cause: err}
 }
 
-// Is reports whether an error is a fault of the kind.
 func Is(err error, k Kind) bool {
 	f, ok := errors.AsType[*Error](err)
 	return ok && f.Kind == k

@@ -140,7 +140,6 @@ func (Onto[T]) source() *SchemaSource {
 	return &SchemaSource{Type: reflect.TypeFor[T](), Suffix: "Update"}
 }
 
-// Given reports whether there is a body at all.
 func (o Onto[T]) Given() bool { return len(o.body) > 0 }
 
 // Decode applies the body to the stored value.

@@ -72,7 +72,6 @@ func (r *Router) Spec(version string) *huma.OpenAPI {
 	return spec
 }
 
-// SessionCookie is the name of the session cookie.
 const SessionCookie = "gateway_session"
 
 // failed is the name of the generic error response.
@@ -101,7 +100,6 @@ var refusals = []struct {
 	}},
 }
 
-// failure returns the response for an error.
 func failure(text string) *huma.Response {
 	return &huma.Response{Description: text, Content: jsonContent(&huma.Schema{Ref: "#/components/schemas/Failure"})}
 }

@@ -33,7 +33,6 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Prefix is the path of the API.
 const Prefix = "/api/v1"
 
 // MaxBody is the largest body that a request may have.

@@ -34,7 +34,6 @@ const (
 
 var names = []Name{Upgrade, Refresh, Restore, Repair, Database}
 
-// Names returns all jobs.
 func Names() []Name { return names }
 
 // Errors for a wish while another job has not ended.
@@ -119,7 +118,6 @@ const (
 	Stuck     State = "stuck"      // taking it back failed, too
 )
 
-// Record has the fields of all records.
 type Record struct {
 	ID      string    `json:"id"`
 	State   State     `json:"state"`
@@ -138,7 +136,6 @@ func (r *Record) record() *Record { return r }
 // At reports whether the last step that began is one of the given ones.
 func (r *Record) At(steps ...string) bool { return slices.Contains(steps, r.Step) }
 
-// Step is one step of a job.
 type Step struct {
 	Name    string    `json:"name"`
 	State   StepState `json:"state"`

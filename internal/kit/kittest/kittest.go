@@ -123,7 +123,6 @@ func (Roles) Authenticate(r *http.Request) (actor.Actor, error) {
 	return actor.Actor{}, fault.New(fault.Unauthenticated, "Log in first.")
 }
 
-// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header

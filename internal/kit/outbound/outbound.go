@@ -40,7 +40,6 @@ type Door struct {
 	listens uint16         // the port of the API, if it is not the usual one
 }
 
-// New returns the door of a machine.
 func New(m host.Machine) *Door { return &Door{machine: m} }
 
 // Trusting returns a door that trusts these authorities.

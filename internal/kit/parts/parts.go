@@ -30,7 +30,6 @@ func (p Part) String() string { return string(p.text) }
 // Text is a text in parts, which others may share. The first and the last part are its frame, which no change affects.
 type Text []Part
 
-// Bytes returns the whole text.
 func (t Text) Bytes() []byte {
 	all := make([]byte, 0, t.Len())
 	for i := range t {
@@ -39,7 +38,6 @@ func (t Text) Bytes() []byte {
 	return all
 }
 
-// WriteTo writes the whole text.
 func (t Text) WriteTo(w io.Writer) (n int64, err error) {
 	b := bufio.NewWriterSize(w, 64<<10)
 	for i := range t {
@@ -59,7 +57,6 @@ func (t Text) Len() (n int) {
 	return n
 }
 
-// Lines returns the number of lines.
 func (t Text) Lines() (n int) {
 	for i := range t {
 		n += t[i].lines

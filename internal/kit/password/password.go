@@ -34,7 +34,6 @@ type hidden struct{}
 // IsZero is always true, so that omitzero leaves the field out of every answer.
 func (hidden) IsZero() bool { return true }
 
-// MarshalText returns the mask.
 func (hidden) MarshalText() ([]byte, error) { return []byte(secret.Mask), nil }
 
 func (hidden) String() string       { return secret.Mask }
@@ -52,7 +51,6 @@ type Typed struct {
 	plain string
 }
 
-// Type returns a typed password.
 func Type(plain string) Typed { return Typed{plain: plain} }
 
 // Reveal returns what was typed, for another node that knows the password.

@@ -56,7 +56,6 @@ func (o Opening) Same(p Opening) bool {
 	return o.Service == p.Service && o.Proto == p.Proto && o.Port == p.Port && slices.Equal(o.Addresses, p.Addresses) && slices.Equal(o.Interfaces, p.Interfaces)
 }
 
-// Without returns the openings in list that are not in others.
 func Without(list, others []Opening) []Opening {
 	return slices.DeleteFunc(slices.Clone(list), func(o Opening) bool { return slices.ContainsFunc(others, o.Same) })
 }

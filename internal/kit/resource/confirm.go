@@ -45,7 +45,6 @@ type WaitingSet struct {
 	Components []apply.ID `json:"components" doc:"Components that accept no other changes until then."`
 }
 
-// Confirmation is the body of a confirmation.
 type Confirmation struct {
 	Proof string `json:"proof" doc:"What the probe answered, if the request itself does not come over a new connection."`
 }

@@ -10,7 +10,6 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Export holds the options of an export.
 type Export struct {
 	// Kinds are those to write. If empty, all kinds but those that are Apart are written.
 	Kinds []string

@@ -378,7 +378,6 @@ func (r *Registry) addOne(ctx context.Context, d *draft, op Operation) (drafted,
 	return *now, nil
 }
 
-// showDraft returns a draft as the API shows it.
 func (r *Registry) showDraft(ctx context.Context, d *draft) (Draft, error) {
 	out := Draft{Operations: make([]DraftOperation, len(d.list))}
 	if d.version != uuid.Nil {

@@ -512,7 +512,6 @@ func (k *kind) parentOf(v record) reflect.Value {
 	panic(k.Name + " has no column " + k.Column)
 }
 
-// ChangeSet is the body of a change set.
 type ChangeSet struct {
 	Operations    []Operation `json:"operations" required:"true" doc:"What to do, in order."`
 	Preview       bool        `json:"preview" doc:"Save nothing; return what would change."`

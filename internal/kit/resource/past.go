@@ -32,7 +32,6 @@ func (k *kind) some(has func(column string) bool) (c codec, columns string) {
 	return c, strings.Join(names, ", ")
 }
 
-// keeps reports whether a column has a history.
 func (k *kind) keeps(column string) bool {
 	return !slices.Contains(k.LocalColumns, column) && !slices.Contains(k.Unkept, column)
 }

@@ -30,7 +30,6 @@ type Choice struct {
 	Take  string    `json:"take" required:"true" enum:"then,now" doc:"then: what the revert or the draft makes of it. now: leave it as it is."`
 }
 
-// RevertOptions are the options of every revert.
 type RevertOptions struct {
 	Preview bool   `json:"preview" doc:"Save nothing; return what would change."`
 	Reason  string `json:"reason" maxLength:"500" doc:"Why."`

@@ -21,7 +21,6 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// Job is a periodic job.
 type Job struct {
 	Name string
 	// Title says what it does, for people.
@@ -98,7 +97,6 @@ type Scheduler struct {
 	retried map[string]bool // jobs that are about to be retried; under mu
 }
 
-// New returns a scheduler of jobs.
 func New(k *kit.Kit, jobs []Job, attach func(ctx context.Context) error) *Scheduler {
 	placed(jobs)
 	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace, retry: retry, soon: soon, retried: map[string]bool{}}

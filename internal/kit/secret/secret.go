@@ -63,7 +63,6 @@ func Open(path string) (*Box, error) {
 	return b, nil
 }
 
-// NewBox returns a box with a key of 32 bytes.
 func NewBox(key []byte) (*Box, error) {
 	b := new(Box)
 	return b, b.Adopt(key)
@@ -202,7 +201,6 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the mask.
 func (Text) MarshalJSON() ([]byte, error) { return []byte(`"` + Mask + `"`), nil }
 
 func (Text) String() string       { return Mask }

@@ -36,7 +36,6 @@ func Networks(a netip.Addr) []netip.Prefix {
 	return nil
 }
 
-// Address returns the source for requests from an address.
 func Address(a netip.Addr) Source {
 	var s Source
 	for i, p := range Networks(a) {

@@ -41,7 +41,6 @@ type count struct {
 	reported map[string]time.Time
 }
 
-// Attempt is one guess.
 type Attempt struct {
 	throttle *Throttle
 	source   Source

@@ -70,7 +70,6 @@ func (b *Browser) Stream(t testing.TB, path string) *websocket.Conn {
 	return conn
 }
 
-// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -140,7 +139,6 @@ func (b *Browser) Must(t testing.TB, method, path string, body any, status int, 
 	return a
 }
 
-// Component is the state of a component.
 type Component struct {
 	Name, State, Daemon, Detail string
 	LastError                   string `json:"last_error"`
@@ -168,7 +166,6 @@ func (b *Browser) components(t testing.TB, what string, within time.Duration, so
 	})
 }
 
-// WaitState waits until a component is in a state.
 func (b *Browser) WaitState(t testing.TB, name, state string, within time.Duration) (found Component) {
 	t.Helper()
 	b.components(t, name+" is "+state, within, func(all []Component) bool {

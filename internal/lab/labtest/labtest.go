@@ -24,7 +24,6 @@ const (
 // too.
 const Slow = 4
 
-// Lab is a lab for a test.
 type Lab struct {
 	*lab.Lab
 	*Browser

@@ -36,7 +36,6 @@ const domain = "gateway-license-v1\n"
 // columns is the length of the text's lines.
 const columns = 64
 
-// License is the content of a license.
 type License struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
@@ -229,5 +228,4 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return b, nil
 }
 
-// FormatPublicKey encodes a public key for ParsePublicKey.
 func FormatPublicKey(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }

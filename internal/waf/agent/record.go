@@ -315,7 +315,6 @@ func domainID(name string) *uuid.UUID {
 	return &id
 }
 
-// host returns the value of the Host header.
 func host(header []engine.Field) string {
 	for _, f := range header {
 		if strings.EqualFold(f.Name, "host") {

@@ -35,7 +35,6 @@ type Reporter struct {
 	Recorder *Recorder
 }
 
-// Status returns the present status.
 func (r *Reporter) Status() Status {
 	c := r.Source.current.Load()
 	s := Status{

@@ -73,7 +73,6 @@ type Case struct {
 	output   output
 }
 
-// Requests returns the cases about requests.
 func Requests() ([]Case, error) { return load("REQUEST-*/*.yaml") }
 
 // Responses returns the cases about responses, without those for rules 980, which report in a log that the gateway does not have.

@@ -27,7 +27,6 @@ import (
 	"edge.internal/gateway/internal/waf/seclang"
 )
 
-// Request is a request to inspect.
 type Request struct {
 	ID                  string
 	Domain              string
@@ -43,7 +42,6 @@ type Request struct {
 // Field is one header field. Fields keep their order, and repeated ones are separate.
 type Field struct{ Name, Value string }
 
-// Response is a response to inspect.
 type Response struct {
 	Status   int
 	Version  string // 1.1 or HTTP/1.1
@@ -95,7 +93,6 @@ SecRequestBodyInMemoryLimit %[1]d
 SecResponseBodyAccess Off
 `, 2*bodyLimit+2)
 
-// Set holds the engines.
 type Set struct {
 	extra   string // settings of the rule set
 	stock   bool   // see NewStock
@@ -284,7 +281,6 @@ func (s *Set) Engines() int {
 // Slow returns why every rule is evaluated for every request, which takes longer; nil if some are spared.
 func (s *Set) Slow() error { return s.plain.Load().asks }
 
-// Has reports whether the core rule set has a rule.
 func (s *Set) Has(id int) bool { return s.plain.Load().rules[id] }
 
 // Close closes the shared engines; those with custom rules are closed by their users.
@@ -300,7 +296,6 @@ func (s *Set) Close() error {
 	return err
 }
 
-// of returns the engine for these settings.
 func (s *Set) of(with *Settings) *engine {
 	if with.Custom != nil {
 		return with.Custom.engine

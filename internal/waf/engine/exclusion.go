@@ -128,7 +128,6 @@ func plainPath(uri string) (string, bool) {
 	return decoded, true
 }
 
-// exclude applies the exclusions to a transaction.
 func exclude(tx transaction, uri string, exclusions []Exclusion) {
 	if len(exclusions) == 0 {
 		return

@@ -28,7 +28,6 @@ var (
 	secretUser    = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
 )
 
-// Secret reports whether a value with this name is a secret.
 func Secret(name string) bool { return secretName.MatchString(name) }
 
 // URI hides the secrets of a URI.
@@ -179,7 +178,6 @@ func afterColon(s string, i int) int {
 	return len(s) - len(strings.TrimLeft(rest, " \t\r\n"))
 }
 
-// valueEnd returns the end of the value that begins at i.
 func valueEnd(s string, i int) int {
 	depth := 0
 	for i < len(s) {

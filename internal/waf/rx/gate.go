@@ -102,7 +102,6 @@ const (
 	common = 2
 )
 
-// newGate returns the gate of an expression.
 func newGate(pattern string) *gate {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -280,7 +279,6 @@ func lower(b byte) byte {
 	return b
 }
 
-// join merges sets of words.
 func join(sets ...words) words {
 	var all words
 	for _, w := range sets {

@@ -60,7 +60,6 @@ const (
 // Families lists both families.
 var Families = [...]Family{V4, V6}
 
-// FamilyOf returns the family of an address.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {
 		return V4
@@ -120,7 +119,6 @@ type Table struct {
 // Note is a comment in the file, which the kernel does not get.
 type Note struct{ text string }
 
-// IDNote returns a note of a constant and an id.
 func IDNote(text constant, id uuid.UUID) Note { return Note{string(text) + " " + id.String()} }
 
 // Set is a named set of addresses of one family.
@@ -149,10 +147,8 @@ type Rule struct {
 // Tag is the comment of a rule.
 type Tag struct{ text string }
 
-// IDTag returns a tag of a constant and an id.
 func IDTag(prefix constant, id uuid.UUID) Tag { return Tag{string(prefix) + id.String()} }
 
-// Auto returns a constant tag.
 func Auto(tag constant) Tag { return Tag{string(tag)} }
 
 // For returns a tag of a constant and a room's word, of which it keeps letters, digits and dashes up to a maximum length: nft

@@ -61,7 +61,6 @@ func (s Settings) check() error {
 	return nil
 }
 
-// where returns the path of a place.
 type where func(host.Place) string
 
 // Files renders the settings in the order in which they must be installed: the last file refers to the others.

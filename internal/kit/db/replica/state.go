@@ -78,7 +78,6 @@ type Slot struct {
 	Late float64 `json:"late_seconds" db:"-"`
 }
 
-// Of reports whether the slot belongs to a node.
 func (s Slot) Of(node string) bool { return strings.HasPrefix(s.Name, SlotsOf(node)) }
 
 // Slots reads what the primary keeps for the nodes.

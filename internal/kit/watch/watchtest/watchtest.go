@@ -23,7 +23,6 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Limits are the defaults.
 var Limits = alarm.Limits{
 	CertWarningDays: 14, CertErrorDays: 3, MemoryWarning: 90, MemoryError: 95, ConntrackWarning: 80, ConntrackError: 95, DiskWarning: 90, DiskError: 95,
 	TunnelDownMinutes: 5, DegradedSeconds: 60, FailedLogins: 10, FailedLoginsMinutes: 15, ReplicationLag: 60,
@@ -42,7 +41,6 @@ type World struct {
 	look  func(ctx context.Context) error
 }
 
-// New returns a world for a check.
 func New(t *testing.T, c watch.Check) *World {
 	t.Helper()
 	w := &World{Bench: kittest.New(t), Clock: clock.NewFake(time.Now().Truncate(time.Second)), Answers: map[string]any{}, Names: map[string]string{}}
