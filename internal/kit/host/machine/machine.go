@@ -30,15 +30,13 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/wireguard"
 )
 
-// Options configure the machine that New returns.
 type Options struct {
 	// Root is put before every path. It is empty on a real gateway. Where the machine's own files must not be touched it is a folder;
 	// calls to running daemons and to the packet filter then fail, unless OwnKernel is set.
 	Root string
 	// OwnKernel says that the kernel's network may be changed although Root is set: the network namespace of a test.
 	OwnKernel bool
-	// Units runs the daemons.
-	Units host.Units
+	Units     host.Units
 	// Database is the address of the gateway's database. If it is empty, the database cannot be dumped.
 	Database string
 	// User is the user that runs PostgreSQL's programs; nil for the user of this process.
@@ -72,7 +70,6 @@ type Machine struct {
 
 var _ host.Machine = (*Machine)(nil)
 
-// New returns the machine that this process runs on.
 func New(opts Options) (*Machine, error) {
 	if opts.Units == nil {
 		return nil, fmt.Errorf("a machine needs Options.Units to run its daemons")

@@ -19,7 +19,6 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// Backups runs PostgreSQL's programs on one machine.
 type Backups struct {
 	home     home.Home
 	units    jobs.Starter
@@ -27,7 +26,7 @@ type Backups struct {
 	user     *syscall.Credential
 }
 
-// New returns the backups of the machine at h. If units is nil, LoadDatabaseSettings fails.
+// New accepts nil units; then LoadDatabaseSettings fails.
 func New(h home.Home, units jobs.Starter, database string, user *syscall.Credential) *Backups {
 	return &Backups{h, units, database, user}
 }

@@ -20,10 +20,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 )
 
-// Tables reads and extends the firewall bouncer's tables.
 type Tables struct{ home home.Home }
 
-// New returns the firewall bouncer's tables of the machine at h.
 func New(h home.Home) *Tables { return &Tables{h} }
 
 const nftWithin = 10 * time.Second
@@ -41,7 +39,6 @@ var bouncerTables = []bouncerTable{
 // hook places the gateway's chain before NAT and before routing, so that it sees forwarded packets, too.
 const hook = "type filter hook prerouting priority raw; policy accept;"
 
-// rules are the rules of the gateway's chain.
 func (t bouncerTable) rules() []string {
 	return []string{t.family + " saddr @" + crowdsec.SparedSet + " accept", t.family + " saddr @" + t.set + " counter drop"}
 }

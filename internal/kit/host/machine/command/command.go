@@ -26,7 +26,6 @@ var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 // atOnce is how many processes of the same program may run at a time. Further callers wait; other programs do not.
 const atOnce = 4
 
-// Commands runs the commands of the closed list.
 type Commands struct {
 	home  home.Home
 	files *files.Files
@@ -35,7 +34,6 @@ type Commands struct {
 	turns map[string]chan struct{} // semaphores by program; under mu
 }
 
-// New returns the commands of the machine at h; f stages their files.
 func New(h home.Home, f *files.Files) *Commands {
 	return &Commands{home: h, files: f, turns: map[string]chan struct{}{}}
 }

@@ -26,13 +26,11 @@ const (
 	maxPage       = 1000
 )
 
-// Table is the connection tracking table of a machine.
 type Table struct {
 	home      home.Home
 	netfilter nfnl.Socket
 }
 
-// New returns the connection tracking table of the machine at h.
 func New(h home.Home) *Table { return &Table{home: h} }
 
 func (t *Table) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {

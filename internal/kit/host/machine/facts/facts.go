@@ -30,7 +30,6 @@ type Known struct {
 	vendors   vendors
 }
 
-// New returns the facts of the machine at h.
 func New(h home.Home) *Known {
 	f := &Known{home: h}
 	f.machineID = sync.OnceValue(f.readMachineID)

@@ -25,7 +25,6 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Files reads and writes the files of a machine.
 type Files struct {
 	home home.Home
 
@@ -35,7 +34,6 @@ type Files struct {
 	installed map[host.Place]parts.Text
 }
 
-// New returns the files of the machine at h.
 func New(h home.Home) *Files {
 	return &Files{home: h, swept: map[string]bool{}, installed: map[host.Place]parts.Text{}}
 }
@@ -105,7 +103,6 @@ func (s *Files) Differing(want []host.Digest) ([]host.Place, error) {
 	return differing, nil
 }
 
-// folder is an open folder.
 type folder struct{ *os.File }
 
 // enter opens the folder of a file, step by step, without following symbolic links: some folders are below those of daemons' users, who
@@ -298,7 +295,6 @@ func (s *Files) owner(name, group string) (uid, gid int, err error) {
 	return LookupOwner(name, group)
 }
 
-// LookupOwner returns the ids of a user and a group.
 func LookupOwner(name, group string) (uid, gid int, err error) {
 	u, err := user.Lookup(name)
 	if err != nil {

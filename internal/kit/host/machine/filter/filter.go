@@ -30,14 +30,12 @@ const (
 
 const packetLog = "the packet log"
 
-// Filter is the packet filter of a machine.
 type Filter struct {
 	home      home.Home
 	commands  *command.Commands
 	netfilter nfnl.Socket
 }
 
-// New returns the packet filter of the machine at h.
 func New(h home.Home, c *command.Commands) *Filter { return &Filter{home: h, commands: c} }
 
 func (s *Filter) FilterState(ctx context.Context) (host.FilterState, error) {

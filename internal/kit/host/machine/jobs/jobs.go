@@ -25,13 +25,12 @@ type Starter interface {
 	Begin(ctx context.Context, n job.Name) error
 }
 
-// Jobs begins and reads the jobs of one machine.
 type Jobs struct {
 	home  home.Home
 	units Starter
 }
 
-// New returns the jobs of the machine at h. If units is nil, no job can begin.
+// New accepts nil units; then no job can begin.
 func New(h home.Home, units Starter) *Jobs { return &Jobs{h, units} }
 
 // Open opens the folder of a job. Its group is the gateway's, except below a root folder, where there is no such group.

@@ -19,10 +19,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// Network reads and changes the network of a machine's kernel.
 type Network struct{ home home.Home }
 
-// New returns the network of the machine at h.
 func New(h home.Home) *Network { return &Network{h} }
 
 // Links lists the kernel's network interfaces in the order of their indexes.

@@ -35,7 +35,7 @@ type query struct {
 	err   error
 }
 
-// New returns the packages of the machine at h. If units is nil, lists cannot be refreshed.
+// New accepts nil units; then lists cannot be refreshed.
 func New(h home.Home, units jobs.Starter) *Packages {
 	return &Packages{home: h, units: units, ask: policy}
 }

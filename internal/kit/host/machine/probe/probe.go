@@ -25,10 +25,8 @@ var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 // ownerless is the user and the group (nobody, nogroup) that run programs if this process is root. They own nothing on Debian.
 const ownerless = 65534
 
-// Probes runs diagnostic programs.
 type Probes struct{ home home.Home }
 
-// New returns the probes of the machine at h.
 func New(h home.Home) *Probes { return &Probes{h} }
 
 func (s *Probes) Probe(ctx context.Context, p host.Probe, sink func(output []byte)) (host.ProbeEnd, error) {

@@ -43,7 +43,6 @@ const (
 	answersWithin = 5 * time.Second
 )
 
-// Tunnels manages the WireGuard interfaces of a machine.
 type Tunnels struct {
 	home     home.Home
 	commands *command.Commands
@@ -54,7 +53,6 @@ type Tunnels struct {
 	kernel sync.Once      // done after the first interface that the kernel implements
 }
 
-// New returns the WireGuard tunnels of the machine at h.
 func New(h home.Home, c *command.Commands, u host.Units) *Tunnels {
 	return &Tunnels{home: h, commands: c, units: u}
 }

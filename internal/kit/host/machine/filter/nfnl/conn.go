@@ -109,7 +109,6 @@ func (s *Socket) use(ctx context.Context, f func(c *conn) error) error {
 	return nil
 }
 
-// Close closes the idle connection.
 func (s *Socket) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -305,7 +305,6 @@ func (d *digester) flowtables(ctx context.Context) error {
 	})
 }
 
-// part adds the configuration of an object.
 func (d *digester) part(mark byte, attrs []byte, config []uint16, mask func(kind uint16) masking) {
 	d.buf = d.appendConfig(append(d.buf[:0], mark), attrs, config, mask)
 	d.sum.Write(d.buf)

@@ -218,7 +218,7 @@ func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed 
 	}
 }
 
-// send sends a transaction, which must be a single datagram however long it is.
+// send enlarges the send buffer if it must: a transaction is a single datagram, however long it is.
 func (c *conn) send(out []byte) error {
 	if len(out) > c.sendBuffer {
 		if err := c.option(unix.SO_SNDBUFFORCE, len(out)); err != nil {

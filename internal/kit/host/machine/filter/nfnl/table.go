@@ -156,7 +156,6 @@ func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs [
 	return c.exchange(ctx, func(_ uint16, attrs []byte) { seen(attrs) })
 }
 
-// Counters are the counters of a table's rules.
 type Counters struct {
 	// Table identifies the table: its replacement has another number, but numbers repeat after a reboot. It is zero if there is no table.
 	Table uint64
