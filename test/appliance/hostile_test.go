@@ -51,8 +51,8 @@ func hostileFiles(t *testing.T, g *appliance) {
 	g.serves(t)
 }
 
-// everybodys are the files that checkers read wherever they run.
-var everybodys = fuzz.Reads(command.Everybodys)
+// common are the files that checkers read wherever they run.
+var common = fuzz.Reads(command.CommonFiles)
 
 const straceFolder = "/srv/strace/"
 
@@ -135,7 +135,7 @@ func quoted(argv []string) string {
 
 // checkersDoNothing: what the guard admits is checked by who is not root, opens nothing but the staged files and what every program reads, and runs nothing.
 func (g *appliance) checkersDoNothing(t *testing.T, w wish.Wish) {
-	checks := fuzz.Checks{Staging: host.CheckFolder, Programs: map[string]string{}, Reads: everybodys}
+	checks := fuzz.Checks{Staging: host.CheckFolder, Programs: map[string]string{}, Reads: common}
 	for c := range fuzz.CheckedPlaces {
 		spec, err := c.Spec()
 		if err != nil {
@@ -191,7 +191,7 @@ func (g *appliance) daemonsDoTheirJob(t *testing.T, w wish.Wish) {
 	for unit, did := range j.does {
 		var of []string
 		for _, does := range slices.Sorted(maps.Keys(did)) {
-			if _, file, _ := strings.Cut(does, " "); !fuzz.ReadByAll(file, everybodys) || strings.HasPrefix(does, "exec") {
+			if _, file, _ := strings.Cut(does, " "); !fuzz.ReadByAll(file, common) || strings.HasPrefix(does, "exec") {
 				of = append(of, does)
 			}
 		}
@@ -267,5 +267,5 @@ func (j *jobs) own(unit host.Unit, e fuzz.Event, file string) bool {
 	}
 	spec, err := unit.Spec()
 	return err == nil && slices.ContainsFunc(spec.Folders, func(f host.Folder) bool { return fuzz.Within(filepath.Clean(file), f.Path) }) ||
-		strings.HasPrefix(e.Call, "open") && (fuzz.ReadByAll(file, everybodys) || slices.Contains(defaults[unit], file))
+		strings.HasPrefix(e.Call, "open") && (fuzz.ReadByAll(file, common) || slices.Contains(defaults[unit], file))
 }

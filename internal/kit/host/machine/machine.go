@@ -1,4 +1,4 @@
-// Package machine is the machine that this process runs on.
+// Package machine implements host.Machine for the machine that this process runs on.
 package machine
 
 import (
@@ -30,23 +30,20 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/wireguard"
 )
 
-// Options say how a machine is seen.
 type Options struct {
-	// Root is put before every path. It is empty on a real gateway; where the machine's own files
-	// must not be touched it is a folder, and what talks to a running daemon or to the packet filter is refused.
+	// Root is put before every path. It is empty on a real gateway. Where the machine's own files must not be touched it is a folder;
+	// calls to running daemons and to the packet filter then fail, unless OwnKernel is set.
 	Root string
-	// OwnKernel says that the kernel's network is the gateway's own though its files are below a root folder: the network
-	// namespace of a test.
+	// OwnKernel says that the kernel's network may be changed although Root is set: the network namespace of a test.
 	OwnKernel bool
-	// Units runs the daemons.
-	Units host.Units
-	// Database is where the gateway's database is. Where it is empty, the database cannot be dumped.
+	Units     host.Units
+	// Database is the address of the gateway's database. If it is empty, the database cannot be dumped.
 	Database string
-	// User is whom PostgreSQL's programs run as; nil for who runs this one.
+	// User is the user that runs PostgreSQL's programs; nil for the user of this process.
 	User *syscall.Credential
 }
 
-// Machine is the real machine.
+// Machine combines the parts of host.Machine, each of which is a package of its own.
 type Machine struct {
 	host.Units
 	host.Journal
@@ -73,10 +70,9 @@ type Machine struct {
 
 var _ host.Machine = (*Machine)(nil)
 
-// New returns the machine that this process runs on.
 func New(opts Options) (*Machine, error) {
 	if opts.Units == nil {
-		return nil, fmt.Errorf("a machine needs something that runs its units")
+		return nil, fmt.Errorf("a machine needs Options.Units to run its daemons")
 	}
 	if opts.Root != "" && !filepath.IsAbs(opts.Root) {
 		return nil, fmt.Errorf("root %q is not an absolute path", opts.Root)
@@ -93,6 +89,7 @@ func New(opts Options) (*Machine, error) {
 		Units: opts.Units, Journal: journal, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), ForwardProxy: squid.New(h), Leases: kea.New(h), Radius: freeradius.New(h),
 		Detection: crowdsec.New(h), Tables: bouncer.New(h), VirtualRouter: keepalived.New(h), Tunnels: wireguard.New(h, c, opts.Units),
-		Packages: packages.New(h, starts), Backups: backups.New(h, starts, opts.Database, opts.User), Jobs: jobs.New(h, starts), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
+		Packages: packages.New(h, starts), Backups: backups.New(h, starts, opts.Database, opts.User), Jobs: jobs.New(h, starts),
+		Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil
 }

@@ -1,4 +1,4 @@
-// Package bouncer looks after the tables in which the kernel has what the firewall bouncer bans.
+// Package bouncer adds the gateway's rules to the kernel tables that hold the bans of CrowdSec's firewall bouncer, and reads the tables.
 package bouncer
 
 import (
@@ -20,17 +20,14 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 )
 
-// Tables are the firewall bouncer's tables of a machine.
 type Tables struct{ home home.Home }
 
-// New returns the firewall bouncer's tables of a machine.
 func New(h home.Home) *Tables { return &Tables{h} }
 
-// nftWithin is how long nft may take.
 const nftWithin = 10 * time.Second
 
 type bouncerTable struct {
-	number                          uint8 // of the family
+	number                          uint8 // of the protocol family
 	family, table, chain, set, kind string
 }
 
@@ -39,26 +36,24 @@ var bouncerTables = []bouncerTable{
 	{unix.NFPROTO_IPV6, "ip6", crowdsec.Table6, crowdsec.Chain6, crowdsec.Set6, "ipv6_addr"},
 }
 
-// hook is where the gateway's chain sees packets: before NAT, and before it is known whether they are forwarded.
+// hook places the gateway's chain before NAT and before routing, so that it sees forwarded packets, too.
 const hook = "type filter hook prerouting priority raw; policy accept;"
 
-// rules are those of the gateway's chain.
 func (t bouncerTable) rules() []string {
 	return []string{t.family + " saddr @" + crowdsec.SparedSet + " accept", t.family + " saddr @" + t.set + " counter drop"}
 }
 
-// has tells whether an address is of the table's family.
 func (t bouncerTable) has(a netip.Addr) bool { return a.Is4() == (t.family == "ip") }
 
-// DetectionSpare adds a chain to the firewall bouncer's tables that drops what they ban, and a set of addresses that they let pass. The
-// gateway's own table judges these all the same.
+// DetectionSpare adds to the firewall bouncer's tables a chain that drops what they ban, and a set of exempt addresses. The gateway's
+// own table still filters the exempt addresses.
 func (s *Tables) DetectionSpare(ctx context.Context, addresses []netip.Addr) error {
 	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return err
 	}
 	var script strings.Builder
 	for _, t := range bouncerTables {
-		there, err := nft(ctx, "list chain "+t.family+" "+t.table+" "+t.chain)
+		listing, err := nft(ctx, "list chain "+t.family+" "+t.table+" "+t.chain)
 		if err != nil {
 			return err
 		}
@@ -73,8 +68,8 @@ func (s *Tables) DetectionSpare(ctx context.Context, addresses []netip.Addr) err
 		for _, rule := range t.rules() {
 			fmt.Fprintf(&script, "add rule %s %s\n", chain, rule)
 		}
-		// The bouncer's own chain sees what comes to the gateway itself. A bouncer that was killed finds its old chain again.
-		if spared := t.rules()[0]; !strings.Contains(there, spared) {
+		// The bouncer's own chain sees packets to the gateway itself. A bouncer that was killed reuses its old chain, which has the rule.
+		if spared := t.rules()[0]; !strings.Contains(listing, spared) {
 			fmt.Fprintf(&script, "insert rule %s %s %s %s\n", t.family, t.table, t.chain, spared)
 		}
 	}
@@ -88,11 +83,11 @@ func (s *Tables) DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip
 	}
 	var dropped []netip.Addr
 	for _, t := range bouncerTables {
-		there, err := nft(ctx, "list chain "+t.family+" "+t.table+" "+crowdsec.BansChain)
+		listing, err := nft(ctx, "list chain "+t.family+" "+t.table+" "+crowdsec.BansChain)
 		if err != nil {
 			return nil, err
 		}
-		if want := hook + "\n\t\t" + strings.Join(t.rules(), "\n\t\t") + "\n\t}"; !strings.Contains(there, want) {
+		if want := hook + "\n\t\t" + strings.Join(t.rules(), "\n\t\t") + "\n\t}"; !strings.Contains(listing, want) {
 			return nil, fmt.Errorf("the table %s %s was changed by another program", t.family, t.table)
 		}
 		if !slices.ContainsFunc(of, t.has) {
@@ -132,7 +127,7 @@ func (t bouncerTable) elements(ctx context.Context, set string) (map[netip.Addr]
 
 var noTables = fmt.Errorf("the firewall bouncer's tables: %w", host.ErrNotRunning)
 
-// nft does what a script says, all or nothing. Counters have no numbers in what it lists.
+// nft runs a script, all or nothing. Its listings have no counter values, so that they can be compared.
 func nft(ctx context.Context, script string) (string, error) {
 	out, err := command.Exec(ctx, []string{"/usr/sbin/nft", "--stateless", script}, nftWithin)
 	switch {

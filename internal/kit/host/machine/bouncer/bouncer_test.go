@@ -12,14 +12,15 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// bouncer makes the tables of a firewall bouncer, as that does.
+// bouncer creates the tables as the firewall bouncer does.
 func bouncer(t *testing.T) {
 	t.Helper()
 	var script strings.Builder
 	for _, b := range bouncerTables {
 		name := b.family + " " + b.table
 		fmt.Fprintf(&script, "add table %s\nadd chain %s %s { type filter hook input priority filter; }\n", name, name, b.chain)
-		fmt.Fprintf(&script, "add set %s %s { type %s; flags timeout; }\nadd rule %s %s %s saddr @%s counter drop\n", name, b.set, b.kind, name, b.chain, b.family, b.set)
+		fmt.Fprintf(&script, "add set %s %s { type %s; flags timeout; }\n", name, b.set, b.kind)
+		fmt.Fprintf(&script, "add rule %s %s %s saddr @%s counter drop\n", name, b.chain, b.family, b.set)
 	}
 	do(t, script.String())
 }
@@ -33,12 +34,13 @@ func do(t *testing.T, script string) string {
 	return out
 }
 
-func TestWhatTheKernelDrops(t *testing.T) {
+func TestDropped(t *testing.T) {
 	s := New(home.Home{})
 	a4, b4, a6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 	dropped := func(want ...netip.Addr) {
 		t.Helper()
-		if got, err := s.DetectionDropped(t.Context(), []netip.Addr{a4, b4, a6, netip.MustParseAddr("192.0.2.3")}); err != nil || !slices.Equal(got, want) {
+		got, err := s.DetectionDropped(t.Context(), []netip.Addr{a4, b4, a6, netip.MustParseAddr("192.0.2.3")})
+		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v, %v instead of %v", got, err, want)
 		}
 	}
@@ -55,7 +57,7 @@ func TestWhatTheKernelDrops(t *testing.T) {
 	bouncer(t)
 	do(t, "add element ip crowdsec crowdsec-blacklists { 192.0.2.1 timeout 1h, 192.0.2.2 timeout 1h }")
 	do(t, "add element ip6 crowdsec6 crowdsec6-blacklists { 2001:db8::1 timeout 1h }")
-	without() // the bouncer's own chain sees no packet that is forwarded
+	without() // the bouncer's own chain sees no forwarded packets
 	for range 2 {
 		if err := s.DetectionSpare(t.Context(), []netip.Addr{b4, netip.MustParseAddr("fe80::1%lo")}); err != nil {
 			t.Fatal(err)
@@ -69,7 +71,7 @@ func TestWhatTheKernelDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	dropped(a4, b4, a6)
-	// A list of the makers has ten thousands.
+	// CrowdSec's blocklists have tens of thousands of addresses.
 	var many []string
 	for i := range 20_000 {
 		many = append(many, netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}).String())

@@ -20,27 +20,25 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
-// environment is all that a command sees of ours.
+// environment is the whole environment of a command: it must not see the gateway's.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 
-// atOnce is how often one program runs at the same time. A caller that asks more often waits; other programs do not.
+// atOnce is how many processes of the same program may run at a time. Further callers wait; other programs do not.
 const atOnce = 4
 
-// Commands runs the commands of the closed list.
 type Commands struct {
 	home  home.Home
 	files *files.Files
 
 	mu    sync.Mutex
-	turns map[string]chan struct{} // by program, under mu; each holds those that run
+	turns map[string]chan struct{} // semaphores by program; under mu
 }
 
-// New returns the commands of a machine, which stage their files among its files.
 func New(h home.Home, f *files.Files) *Commands {
 	return &Commands{home: h, files: f, turns: map[string]chan struct{}{}}
 }
 
-// turn waits until the program may run once more.
+// turn waits until another process of the program may run.
 func (s *Commands) turn(ctx context.Context, program string) (done func(), err error) {
 	s.mu.Lock()
 	running := s.turns[program]
@@ -57,13 +55,13 @@ func (s *Commands) turn(ctx context.Context, program string) (done func(), err e
 	}
 }
 
-// Run runs one command of the closed list, in a process group of its own and without a shell.
+// Run runs a command of the closed list, without a shell.
 func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
 	spec, err := c.Spec()
 	if err != nil {
 		return host.Output{}, err
 	}
-	if err := takes(spec, in.Args); err != nil {
+	if err := checkOperands(spec, in.Args); err != nil {
 		return host.Output{}, fmt.Errorf("command %s: %w", c, err)
 	}
 	if spec.Asks != "" {
@@ -89,9 +87,12 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 	if err != nil {
 		return host.Output{}, fmt.Errorf("command %s: %w", c, err)
 	}
-	p := program{argv: append(argv, in.Args...), env: spec.Env, timeout: spec.Timeout, rights: spec.Rights, uid: uid, gid: gid, staged: staging, reads: spec.Reads, writes: spec.Writes}
+	p := program{
+		argv: append(argv, in.Args...), env: spec.Env, timeout: spec.Timeout, rights: spec.Rights, uid: uid, gid: gid,
+		staged: staging, reads: spec.Reads, writes: spec.Writes,
+	}
 	out, err := p.run(ctx)
-	// Staged files lie below the staging folder at their own path, so that without it every message names the real one.
+	// A staged file's path is its real path below the staging folder. Without the folder's name, messages have the real path.
 	out.Stdout = strings.ReplaceAll(out.Stdout, staging, "")
 	out.Stderr = strings.ReplaceAll(out.Stderr, staging, "")
 	if err == nil && out.ExitCode != 0 {
@@ -100,8 +101,7 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 	return out, err
 }
 
-// takes complains about operands that the command does not take.
-func takes(spec host.CommandSpec, args []string) error {
+func checkOperands(spec host.CommandSpec, args []string) error {
 	switch {
 	case spec.Operand == nil && len(args) > 0:
 		return errors.New("takes no operands")
@@ -113,7 +113,7 @@ func takes(spec host.CommandSpec, args []string) error {
 	return nil
 }
 
-// resolve replaces the {place} arguments by the paths of the staged files.
+// resolve replaces {place} arguments with the paths of the staged files.
 func resolve(spec host.CommandSpec, staging string, staged []host.File) ([]string, error) {
 	paths := map[string]string{}
 	for _, f := range staged {
@@ -136,27 +136,28 @@ func resolve(spec host.CommandSpec, staging string, staged []host.File) ([]strin
 	return argv, nil
 }
 
-// program is one that is about to run.
 type program struct {
 	argv    []string
-	env     []string // besides environment
+	env     []string // in addition to environment
 	timeout time.Duration
 	rights  host.Rights
-	uid     int // who it is, unless it is who this process is
+	uid     int // the user, unless rights keep that of this process
 	gid     int
-	staged  string // the folder with its files
+	staged  string // the folder with its staged files
 	reads   []string
 	writes  string
 }
 
-// Exec runs a program without a shell, in a process group of its own; its error is about running it, not about its exit status.
+// Exec runs a program without a shell, in its own process group, so that a timeout kills its children, too. A non-zero exit status is
+// not an error.
 func Exec(ctx context.Context, argv []string, timeout time.Duration) (host.Output, error) {
 	return program{argv: argv, timeout: timeout}.run(ctx)
 }
 
 func (p program) run(ctx context.Context) (host.Output, error) {
 	program := filepath.Base(p.argv[0])
-	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("%s took longer than %s: %w", program, p.timeout, context.DeadlineExceeded))
+	late := fmt.Errorf("%s took longer than %s: %w", program, p.timeout, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, late)
 	defer cancel()
 
 	var stdout, stderr capped
@@ -190,10 +191,9 @@ func (p program) run(ctx context.Context) (host.Output, error) {
 	return out, nil
 }
 
-// outputLimit is how much of each output stream of a command is kept.
-const outputLimit = 1 << 20
+const outputLimit = 1 << 20 // bytes of each output stream that are kept
 
-// capped keeps the first outputLimit bytes and lets the rest go by, so that the command never blocks.
+// capped keeps the first outputLimit bytes and discards the rest, so that the command never blocks.
 type capped struct{ kept bytes.Buffer }
 
 func (c *capped) Write(p []byte) (int, error) {

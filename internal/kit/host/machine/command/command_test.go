@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// at is the commands with their files below a root, or the real ones.
+// at returns the commands with their files below a root, or the real ones.
 func at(root string) *Commands {
 	h := home.Home{Root: root, Foreign: root != ""}
 	return New(h, files.New(h))
@@ -51,14 +51,13 @@ func TestChronyRefusesABadFile(t *testing.T) {
 }
 
 func TestChronycWithoutADaemon(t *testing.T) {
-	// Its daemon does not answer in a folder that is not the machine's.
-	s := at(t.TempDir())
+	s := at(t.TempDir()) // with a root folder, no daemon may be reached
 	if _, err := s.Run(t.Context(), chrony.Tracking, host.Input{}); err == nil || err.Error() != "chrony does not run here" {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestRunRefusesWhatIsNotInTheList(t *testing.T) {
+func TestRunRefusesBadInput(t *testing.T) {
 	s := at("")
 	if _, err := s.Run(t.Context(), chrony.Check, host.Input{}); err == nil || !strings.Contains(err.Error(), "no staged file") {
 		t.Errorf("without the staged file: %v", err)
@@ -68,9 +67,9 @@ func TestRunRefusesWhatIsNotInTheList(t *testing.T) {
 	}
 }
 
-func TestStagedFilesGo(t *testing.T) {
+func TestStagedFilesAreRemoved(t *testing.T) {
 	tmp := t.TempDir()
-	if err := errors.Join(os.Chmod(tmp, 0o711), os.Chmod(filepath.Dir(tmp), 0o711)); err != nil { // who checks is not root
+	if err := errors.Join(os.Chmod(tmp, 0o711), os.Chmod(filepath.Dir(tmp), 0o711)); err != nil { // the checker is not root
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", tmp)
@@ -119,7 +118,7 @@ func TestEnvironmentIsFixed(t *testing.T) {
 	}
 }
 
-// TestTimeoutKillsTheGroup has a shell start a child that would outlive it.
+// The shell's child would outlive the shell.
 func TestTimeoutKillsTheGroup(t *testing.T) {
 	for name, limit := range map[string]struct{ context, command time.Duration }{
 		"timeout": {time.Hour, time.Second}, "cancel": {time.Second, time.Hour},
@@ -139,7 +138,7 @@ func TestTimeoutKillsTheGroup(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Whoever adopts it may let it be a zombie for a while.
+			// The process that adopts it may leave it a zombie for a while.
 			stat := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
 			waittest.Until(t, "the child ends", func() bool {
 				content, err := os.ReadFile(stat)
@@ -149,7 +148,7 @@ func TestTimeoutKillsTheGroup(t *testing.T) {
 	}
 }
 
-// A program runs a few times at once. Who asks once more waits, and another program does not.
+// A program runs at most atOnce times at a time. Further callers wait, but not for other programs.
 func TestProgramsTakeTurns(t *testing.T) {
 	s := at("")
 	var last func()
@@ -163,7 +162,7 @@ func TestProgramsTakeTurns(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.turn(gone, "/usr/bin/cscli"); !errors.Is(err, context.Canceled) {
-		t.Errorf("one more than may runs: %v", err)
+		t.Errorf("one more than atOnce runs: %v", err)
 	}
 	if done, err := s.turn(t.Context(), "/usr/sbin/haproxy"); err != nil {
 		t.Error(err)

@@ -25,17 +25,16 @@ import (
 	"edge.internal/gateway/internal/kit/longtest"
 )
 
-// rooms is where the rooms are.
-const rooms = "../../../.."
+const rooms = "../../../.." // the folder internal
 
-// traced tells the child of TestWhatTheGuardAdmitsDoesNothing the file with what it has to check.
+// traced names, for the child of TestWhatTheGuardAdmitsDoesNothing, the file with the subjects to check.
 const traced = "COMMAND_TEST_TRACED"
 
-// TestTracedChecks is that child.
+// TestTracedChecks runs in that child.
 func TestTracedChecks(t *testing.T) {
 	path := os.Getenv(traced)
 	if path == "" {
-		return // it runs as a child alone
+		return // it runs only as a child
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -52,8 +51,8 @@ func TestTracedChecks(t *testing.T) {
 	}
 }
 
-// Whatever a file is made of: if the guard takes it, its checker opens nothing but the staged files and what every program reads, runs
-// nothing, talks to no one, and is not root. GATEWAY_MUTATIONS says how many files are tried, and GATEWAY_SEED repeats them.
+// Whatever a file contains: if the guard admits it, its checker opens only the staged files and those that every program reads, starts no
+// program, opens no connection, and is not root. GATEWAY_MUTATIONS sets the number of files, and GATEWAY_SEED repeats them.
 func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 	n, seed := longtest.Number(t, "GATEWAY_MUTATIONS", 300, 10_000), longtest.Seed(t, uint64(time.Now().UnixNano()))
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -61,7 +60,7 @@ func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admitted := slices.Clone(originals) // as they are, they show that the oracle knows what is good
+	admitted := slices.Clone(originals) // unchanged, they test that the oracle reports nothing that is allowed
 	take := func(original fuzz.Subject) bool {
 		s := original.Mutate(r)
 		if !s.Admitted() {
@@ -70,7 +69,7 @@ func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 		admitted = append(admitted, s)
 		return true
 	}
-	// A guard that takes nothing but what it knows by heart would show nothing: of each rendering, one that differs is taken.
+	// A guard that admits only the originals would make this test empty: a mutation of each must be admitted.
 	for _, original := range originals {
 		tries := 0
 		for ; tries < enough && !take(original); tries++ {
@@ -90,13 +89,14 @@ func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 		t.Errorf("%s: %s\n%s", admitted[i].Command, strings.Join(complaint, "\n"), admitted[i].Changed)
 	}
 	user, _ := checker(host.Checking)
-	t.Logf("GATEWAY_SEED=%d: %d mutations, %d admitted, %d refused, %d checks, %d findings, staged in %s, as the users %d and %d", seed, n, taken, n-taken, len(admitted), len(found), stagedIn(t), user, nobody)
+	t.Logf("GATEWAY_SEED=%d: %d mutations, %d admitted, %d refused, %d checks, %d findings, staged in %s, as the users %d and %d",
+		seed, n, taken, n-taken, len(admitted), len(found), stagedIn(t), user, nobody)
 }
 
-// enough changes of a file have one among them that means nothing to its daemon.
+// enough is so many mutations of a file that one of them is sure to be harmless.
 const enough = 5000
 
-// The oracle finds what the guard is there for: without it, these open what is not theirs, or try to.
+// The oracle finds what the guard prevents: without the guard, these try to open files that they must not read.
 func TestOracleFindsWhatCheckersOpen(t *testing.T) {
 	bad := []fuzz.Subject{
 		{Command: nftables.Check, Files: []host.File{{Place: nftables.Table, Content: []byte("include \"/etc/shadow\"\n")}}},
@@ -110,20 +110,20 @@ func TestOracleFindsWhatCheckersOpen(t *testing.T) {
 	}
 }
 
-// misbehaving tells the child of TestOracleFindsWhatProgramsDo a folder, and the program that the child starts as well.
+// misbehaving names a folder, for the child of TestOracleFindsWhatProgramsDo and the program that the child starts.
 const misbehaving = "COMMAND_TEST_MISBEHAVING"
 
-// misdeeds are what no checker does, by what strace says of it. They are done in a folder with a file "it".
+// misdeeds are actions that no checker may take, by their trace in strace's output. They run in a folder with a file "it".
 var misdeeds = map[string]func() error{
 	`"it", O_RDONLY`:         func() error { return open("it") },
 	`"../it", O_RDONLY`:      func() error { return open("../it") },
 	`"/proc/self/cwd/it"`:    func() error { return open("/proc/self/cwd/it") },
 	`"/etc/shadow"`:          func() error { return open("/etc/shadow") },
 	`"it", 0600`:             func() error { return os.Chmod("it", 0o600) },
-	`fchmod(`:                func() error { return through("it", func(f *os.File) error { return f.Chmod(0o600) }) },
+	`fchmod(`:                func() error { return withFile("it", func(f *os.File) error { return f.Chmod(0o600) }) },
 	`"it", 0, 0, 0)`:         func() error { return os.Chown("it", 0, 0) },
 	`"it", 0, 0, AT_SYMLINK`: func() error { return os.Lchown("it", 0, 0) },
-	`fchown(`:                func() error { return through("it", func(f *os.File) error { return f.Chown(0, 0) }) },
+	`fchown(`:                func() error { return withFile("it", func(f *os.File) error { return f.Chown(0, 0) }) },
 	`truncate("it"`:          func() error { return os.Truncate("it", 0) },
 	`"linked"`:               func() error { return os.Link("it", "linked") },
 	`"symbolic"`:             func() error { return os.Symlink("it", "symbolic") },
@@ -131,18 +131,18 @@ var misdeeds = map[string]func() error{
 	`"pipe"`:                 func() error { return unix.Mkfifo("pipe", 0o600) },
 	`"renamed"`:              func() error { return os.Rename("folder", "renamed") },
 	`unlinkat(`:              func() error { return os.Remove("symbolic") },
-	`sun_path="bound"`:       func() error { return talking(unix.Bind, &unix.SockaddrUnix{Name: "bound"}) },
-	`sun_path="met"`:         func() error { return talking(unix.Connect, &unix.SockaddrUnix{Name: "met"}) },
-	`sin_port=htons(0), `:    func() error { return talking(unix.Bind, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) },
-	`sin_port=htons(53), `:   func() error { return talking(unix.Connect, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}) },
-	`sin_port=htons(80), `:   func() error { return talking(unix.Connect, &unix.SockaddrInet4{Port: 80, Addr: [4]byte{192, 0, 2, 1}}) },
-	`sin6_port=htons(81), `:  func() error { return talking(unix.Connect, &unix.SockaddrInet6{Port: 81, Addr: [16]byte{15: 1}}) },
+	`sun_path="bound"`:       func() error { return socket(unix.Bind, &unix.SockaddrUnix{Name: "bound"}) },
+	`sun_path="met"`:         func() error { return socket(unix.Connect, &unix.SockaddrUnix{Name: "met"}) },
+	`sin_port=htons(0), `:    func() error { return socket(unix.Bind, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) },
+	`sin_port=htons(53), `:   func() error { return socket(unix.Connect, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}) },
+	`sin_port=htons(80), `:   func() error { return socket(unix.Connect, &unix.SockaddrInet4{Port: 80, Addr: [4]byte{192, 0, 2, 1}}) },
+	`sin6_port=htons(81), `:  func() error { return socket(unix.Connect, &unix.SockaddrInet6{Port: 81, Addr: [16]byte{15: 1}}) },
 	`execve("/usr/bin/true"`: func() error { return exec.Command("/usr/bin/true").Run() },
 }
 
-func open(name string) error { return through(name, func(*os.File) error { return nil }) }
+func open(name string) error { return withFile(name, func(*os.File) error { return nil }) }
 
-func through(name string, do func(*os.File) error) error {
+func withFile(name string, do func(*os.File) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -151,8 +151,8 @@ func through(name string, do func(*os.File) error) error {
 	return do(f)
 }
 
-// talking does something with a socket of an address's kind. Whether it succeeds is the same to the oracle.
-func talking(do func(int, unix.Sockaddr) error, to unix.Sockaddr) error {
+// socket calls do with a socket of the address's family. The oracle ignores whether it succeeds.
+func socket(do func(int, unix.Sockaddr) error, to unix.Sockaddr) error {
 	family := unix.AF_UNIX
 	switch to.(type) {
 	case *unix.SockaddrInet4:
@@ -169,14 +169,14 @@ func talking(do func(int, unix.Sockaddr) error, to unix.Sockaddr) error {
 	return nil
 }
 
-// TestMisbehaves is that child, and in a folder of its own the program.
+// TestMisbehaves is that child and, when it runs in the folder, the program.
 func TestMisbehaves(t *testing.T) {
 	folder := os.Getenv(misbehaving)
 	switch at, err := os.Getwd(); {
 	case err != nil:
 		t.Fatal(err)
 	case folder == "":
-		return // it runs as a child alone
+		return // it runs only as a child
 	case at != folder:
 		_, _ = os.Open(fuzz.Marker + "0")
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestMisbehaves$")
@@ -186,14 +186,14 @@ func TestMisbehaves(t *testing.T) {
 		}
 		return
 	}
-	for _, said := range slices.Sorted(maps.Keys(misdeeds)) {
-		if err := misdeeds[said](); err != nil {
-			t.Errorf("%s: %v", said, err)
+	for _, text := range slices.Sorted(maps.Keys(misdeeds)) {
+		if err := misdeeds[text](); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
-// The oracle finds whatever a program could do to files and to others.
+// The oracle finds everything that a program could do to files and to other processes.
 func TestOracleFindsWhatProgramsDo(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "x")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -205,9 +205,9 @@ func TestOracleFindsWhatProgramsDo(t *testing.T) {
 		}
 	}
 	found := strings.Join(watch(t, "TestMisbehaves", misbehaving+"="+folder, map[string]string{"/proc/self/exe": "0"}).Found[0], "\n")
-	for said := range misdeeds {
-		if !strings.Contains(found, said) {
-			t.Errorf("%s is not found", said)
+	for text := range misdeeds {
+		if !strings.Contains(found, text) {
+			t.Errorf("%s is not found", text)
 		}
 	}
 	if t.Failed() {
@@ -215,7 +215,7 @@ func TestOracleFindsWhatProgramsDo(t *testing.T) {
 	}
 }
 
-// trace has subjects checked while strace watches, and answers what each of the checkers did that it has no business with.
+// trace checks subjects under strace, and returns the forbidden actions of each checker.
 func trace(t *testing.T, subjects []fuzz.Subject) map[int][]string {
 	t.Helper()
 	content, err := cbor.Marshal(subjects)
@@ -242,8 +242,8 @@ func trace(t *testing.T, subjects []fuzz.Subject) map[int][]string {
 	return w.Found
 }
 
-// watch runs a test in a child with something in its environment, and watches the programs among those that it starts. Each has the user that
-// it has to be.
+// watch runs a test in a child process, with a variable in its environment, and watches those of the programs that it starts. The values
+// of programs are the users that they must run as.
 func watch(t *testing.T, test, variable string, programs map[string]string) *fuzz.Checks {
 	t.Helper()
 	self, err := os.Executable()
@@ -256,14 +256,14 @@ func watch(t *testing.T, test, variable string, programs map[string]string) *fuz
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w := &fuzz.Checks{Starts: self, Staging: stagedIn(t), Programs: programs, Reads: fuzz.Reads(Everybodys)}
+	w := &fuzz.Checks{Starts: self, Staging: stagedIn(t), Programs: programs, Reads: fuzz.Reads(CommonFiles)}
 	if err := fuzz.Read(output, w.Look); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// stagedIn is the folder that files are staged in on this machine: that of a gateway, or one for temporary files.
+// stagedIn returns the folder that files are staged in on this machine: that of a gateway, or the one for temporary files.
 func stagedIn(t *testing.T) string {
 	t.Helper()
 	_, gid := checker(host.Checking)
@@ -275,7 +275,7 @@ func stagedIn(t *testing.T) string {
 	return filepath.Dir(staged)
 }
 
-// The thread of a checker may end before the call that started it does. Its number is free then, also for the next checker.
+// A checker's thread may end before the call that started it returns. Its id can then be reused, even by the next checker.
 func TestOracleKnowsCheckersByTheirNumber(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	if err := os.WriteFile(trace, []byte(`7 openat(AT_FDCWD</>, "/subject/0", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
@@ -299,6 +299,6 @@ func TestOracleKnowsCheckersByTheirNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.Checked != 2 || len(w.Found) != 1 || len(w.Found[1]) != 1 || !strings.Contains(w.Found[1][0], "/srv/secret") {
-		t.Errorf("%d were checked, and found is %v", w.Checked, w.Found)
+		t.Errorf("%d were checked, and the findings are %v", w.Checked, w.Found)
 	}
 }

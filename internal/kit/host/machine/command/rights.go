@@ -18,10 +18,10 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
-// nobody is the user and the group that own nothing on a Debian.
+// nobody is the id of the user nobody and the group nogroup, who own nothing on Debian.
 const nobody = 65534
 
-// checker is who reads staged files: host.CheckUser, or nobody where the package is not installed.
+// checker returns the user that reads staged files: host.CheckUser, or nobody where the package is not installed.
 func checker(rights host.Rights) (uid, gid int) {
 	if rights != host.CheckingAsNobody {
 		if uid, gid, err := files.LookupOwner(host.CheckUser, host.CheckUser); err == nil {
@@ -31,7 +31,7 @@ func checker(rights host.Rights) (uid, gid int) {
 	return nobody, nobody
 }
 
-// attributes make the program who it shall be. A process that is not root has nothing to give up.
+// attributes drop the program's rights. A process that is not root has none to drop.
 func (p program) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true}
 	if p.rights == host.Own || p.rights == host.Owning || os.Geteuid() != 0 {
@@ -47,14 +47,15 @@ func (p program) attributes() *syscall.SysProcAttr {
 	return a
 }
 
-// start starts the program. Unless it does what this process may do, it can never get a privilege, and is confined to the files that it needs.
+// start starts the program. With rights other than host.Own and host.Loading it can gain no privileges, and is confined to the files that
+// it needs.
 func (p program) start(cmd *exec.Cmd) error {
 	if p.rights == host.Own || p.rights == host.Loading {
 		return cmd.Start()
 	}
 	started := make(chan error, 1)
 	go func() {
-		// The thread stays locked, so that it ends with the goroutine: nothing else of this process is confined.
+		// The thread stays locked, so that it ends with the goroutine: the rest of this process must not be confined.
 		runtime.LockOSThread()
 		err := p.confine()
 		if err == nil && p.rights == host.Owning {
@@ -68,25 +69,26 @@ func (p program) start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// Everybodys are the files that programs read wherever they run: libraries and data of packages, names of users, hosts and numbers,
+// CommonFiles are files that every program may read: packages' libraries and data, the names of users, hosts and services, and
 // certificates.
-var Everybodys = []string{
+var CommonFiles = []string{
 	"/usr", "/proc", "/sys/devices/system", "/dev/urandom", "/dev/random", "/dev/zero",
-	"/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
-	"/etc/services", "/etc/protocols", "/etc/iproute2", "/etc/connlabel.conf", "/etc/ssl/openssl.cnf", "/etc/ssl/certs",
+	"/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/etc/hosts",
+	"/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/iproute2", "/etc/connlabel.conf",
+	"/etc/ssl/openssl.cnf", "/etc/ssl/certs",
 }
 
-// What Landlock, the kernel's confinement without privileges, calls the things that a program does to files.
+// Access rights of Landlock, the kernel's sandbox for unprivileged processes.
 const (
 	reading   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	executing = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	anything  = 1<<13 - 1 // of its first version
-	// ofFiles is what can be allowed for what is no folder.
+	anything  = 1<<13 - 1 // the rights of Landlock's first version
+	// ofFiles are the rights that apply to files other than folders; the kernel refuses the rest.
 	ofFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
 )
 
-// confine keeps this thread, and what it starts, from every file but those that the program needs. A kernel without Landlock leaves it at what
-// its user may read: Debian's have it.
+// confine restricts this thread, and what it starts, to the files that the program needs. Debian's kernels have Landlock; on one without
+// it, only the rights of the program's user apply.
 func (p program) confine() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -102,7 +104,7 @@ func (p program) confine() error {
 	if version >= 3 {
 		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
-	if version >= 4 && p.rights != host.Owning { // which asks its daemon
+	if version >= 4 && p.rights != host.Owning { // such a program connects to its daemon
 		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
 	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
@@ -111,8 +113,11 @@ func (p program) confine() error {
 	}
 	defer unix.Close(int(set))
 	loader, libraries := linked(p.argv[0])
-	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, Everybodys...), allow(set, reading, libraries...), allow(set, executing, p.argv[0], loader),
-		allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull), allow(set, reading, p.reads...), allow(set, uintptr(rules.Handled_access_fs)&^unix.LANDLOCK_ACCESS_FS_EXECUTE, p.writes))
+	const execute = unix.LANDLOCK_ACCESS_FS_EXECUTE
+	err := errors.Join(
+		allow(set, reading, p.staged), allow(set, reading, CommonFiles...), allow(set, reading, libraries...), allow(set, reading, p.reads...),
+		allow(set, executing, p.argv[0], loader), allow(set, ofFiles&^execute, os.DevNull),
+		allow(set, uintptr(rules.Handled_access_fs)&^execute, p.writes))
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func (p program) confine() error {
 	return nil
 }
 
-// allow adds what may be done to the files that are there, and to all below them.
+// allow grants access to files, and to everything below them. It skips paths that do not exist.
 func allow(set, access uintptr, paths ...string) error {
 	for _, path := range paths {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -146,7 +151,7 @@ func allow(set, access uintptr, paths ...string) error {
 	return nil
 }
 
-// linked is what the kernel starts a program with, and where its libraries are if it has its own. A program that is no ELF file has neither.
+// linked returns an ELF program's dynamic loader and the folders of its own libraries.
 func linked(path string) (loader string, libraries []string) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package conntrack reads the kernel's table of connections, and removes connections from it.
+// Package conntrack reads the kernel's connection tracking table, and removes connections from it.
 package conntrack
 
 import (
@@ -21,27 +21,24 @@ import (
 )
 
 const (
-	// answersWithin is how long the kernel may take for the whole table.
+	// answersWithin bounds reading the whole table.
 	answersWithin = 10 * time.Second
-	// pageMost is the longest page.
-	pageMost = 1000
+	maxPage       = 1000
 )
 
-// Table is the table of connections of a machine.
 type Table struct {
 	home      home.Home
 	netfilter nfnl.Socket
 }
 
-// New returns the table of connections of a machine.
 func New(h home.Home) *Table { return &Table{home: h} }
 
 func (t *Table) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
 	if err := t.home.Here("connection tracking"); err != nil {
 		return page, err
 	}
-	if q.Limit < 1 || q.Limit > pageMost {
-		return page, fmt.Errorf("a page of %d connections: must have between 1 and %d", q.Limit, pageMost)
+	if q.Limit < 1 || q.Limit > maxPage {
+		return page, fmt.Errorf("a page of %d connections: must have between 1 and %d", q.Limit, maxPage)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
@@ -67,10 +64,10 @@ func (t *Table) Connections(ctx context.Context, q host.ConnectionQuery) (page h
 	return page, nil
 }
 
-// accounting says whether the kernel counts the bytes of connections.
+// accounting turns counting the bytes of connections on or off.
 const accounting = "/proc/sys/net/netfilter/nf_conntrack_acct"
 
-// Traffic adds up what connections carry from and to addresses.
+// Traffic adds up the traffic of the connections from and to addresses.
 func (t *Table) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
 	if err := t.home.Here("connection tracking"); err != nil {
 		return host.Traffic{}, err
@@ -82,7 +79,7 @@ func (t *Table) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, err
 		return host.Traffic{}, fmt.Errorf("reading the table of connections: %w", err)
 	}
 	on, err := os.ReadFile(accounting)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is not there before the first connection is tracked
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it does not exist before the first connection is tracked
 		return host.Traffic{}, err
 	}
 	return host.Traffic{Counted: strings.TrimSpace(string(on)) == "1", List: counts.List()}, nil
@@ -102,7 +99,7 @@ func (t *Table) EndConnection(ctx context.Context, k host.ConnectionKey) error {
 	return err
 }
 
-// firsts keeps the first connections in the order of their keys, the last of them on top.
+// firsts is a heap of the first connections in the order of their keys, the last of them on top. The whole table is never in memory.
 type firsts []host.Connection
 
 func (f firsts) Len() int           { return len(f) }
@@ -111,7 +108,7 @@ func (f firsts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
 func (f *firsts) Push(x any)        { *f = append(*f, *x.(*host.Connection)) }
 func (f *firsts) Pop() any          { last := len(*f) - 1; *f = (*f)[:last]; return nil }
 
-// add keeps a connection if it is one of the first so many.
+// add keeps a connection if it is among the first most.
 func (f *firsts) add(c *host.Connection, most int) {
 	switch {
 	case len(*f) < most:

@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// track makes the kernel track what the namespace's loopback carries, and rewrite some of it.
+// track makes the kernel track the connections over the namespace's loopback, and apply NAT to some.
 func track(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command("/usr/sbin/nft", "-f", "-")
@@ -78,44 +78,53 @@ func TestConnections(t *testing.T) {
 	}
 	c := tcp.List[0]
 	local := conn.LocalAddr().(*net.TCPAddr).AddrPort()
-	if c.Source != local.Addr() || c.SourcePort != local.Port() || c.Destination.String() != "127.0.0.9" || c.DestinationPort != 81 || c.Reply.Source.String() != "127.0.0.1" || c.Reply.SourcePort != 82 {
+	if c.Source != local.Addr() || c.SourcePort != local.Port() || c.Destination.String() != "127.0.0.9" || c.DestinationPort != 81 ||
+		c.Reply.Source.String() != "127.0.0.1" || c.Reply.SourcePort != 82 {
 		t.Errorf("%+v", c)
 	}
-	if c.State.String() != "established" || !c.Assured || !c.Replied || !c.DestinationNAT || c.SourceNAT || c.SentPackets < 2 || c.ReceivedBytes == 0 || c.Seconds == 0 || c.ID == 0 {
+	if c.State.String() != "established" || !c.Assured || !c.Replied || !c.DestinationNAT || c.SourceNAT || c.SentPackets < 2 ||
+		c.ReceivedBytes == 0 || c.Seconds == 0 || c.ID == 0 {
 		t.Errorf("%+v", c)
 	}
 	for name, q := range map[string]host.ConnectionQuery{
-		"the destination after NAT": {Destination: netip.MustParsePrefix("127.0.0.9/32")}, "before NAT": {Destination: netip.MustParsePrefix("127.0.0.1/32"), Port: 81},
-		"IPv6": {Source: netip.MustParsePrefix("::1/128"), Protocol: unix.IPPROTO_UDP}, "state": {States: []host.ConnectionState{3}, Port: 81},
-		"ICMP": {Protocol: unix.IPPROTO_ICMP}, "unreplied": {Unreplied: true, Port: 4000},
+		"the destination after NAT": {Destination: netip.MustParsePrefix("127.0.0.9/32")},
+		"before NAT":                {Destination: netip.MustParsePrefix("127.0.0.1/32"), Port: 81},
+		"IPv6":                      {Source: netip.MustParsePrefix("::1/128"), Protocol: unix.IPPROTO_UDP},
+		"state":                     {States: []host.ConnectionState{3}, Port: 81},
+		"ICMP":                      {Protocol: unix.IPPROTO_ICMP}, "unreplied": {Unreplied: true, Port: 4000},
 	} {
 		q.Limit = 10
 		if page := read(t, table, q); len(page.List) != 1 {
 			t.Errorf("%s: %+v", name, page)
 		}
 	}
-	for name, q := range map[string]host.ConnectionQuery{"source": {Source: netip.MustParsePrefix("10.0.0.0/8")}, "port": {Port: 9}, "state": {States: []host.ConnectionState{1}}} {
+	for name, q := range map[string]host.ConnectionQuery{
+		"source": {Source: netip.MustParsePrefix("10.0.0.0/8")}, "port": {Port: 9}, "state": {States: []host.ConnectionState{1}},
+	} {
 		q.Limit = 10
 		if page := read(t, table, q); len(page.List) != 0 || page.Total < 3 {
 			t.Errorf("%s: %+v", name, page)
 		}
 	}
-	// Both ends of the redirected connection are counted, the destination as it is after NAT.
-	traffic, err := table.Traffic(t.Context(), []netip.Addr{local.Addr(), netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::1"), netip.MustParseAddr("10.0.0.1")})
+	// Both ends of the redirected connection are counted, with the destination after NAT.
+	traffic, err := table.Traffic(t.Context(), []netip.Addr{
+		local.Addr(), netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::1"), netip.MustParseAddr("10.0.0.1"),
+	})
 	if err != nil || !traffic.Counted || len(traffic.List) != 2 {
 		t.Fatalf("%+v, %v", traffic, err)
 	}
 	if six := traffic.List[1]; six.Address.String() != "::1" || six.Connections < 1 || six.Sent == 0 {
 		t.Errorf("%+v", six)
 	}
-	if four := traffic.List[0]; four.Address != local.Addr() || four.Connections < 2 || four.Sent < c.SentBytes || four.Received < c.ReceivedBytes {
+	if four := traffic.List[0]; four.Address != local.Addr() || four.Connections < 2 ||
+		four.Sent < c.SentBytes || four.Received < c.ReceivedBytes {
 		t.Errorf("%+v", four)
 	}
-	// Each is ended by its key, and by nothing less.
+	// A connection is ended only by its whole key.
 	other := c.ConnectionKey
 	other.ID++
 	if err := table.EndConnection(t.Context(), other); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("another connection with the same ends is ended: %v", err)
+		t.Errorf("with another id: %v", err)
 	}
 	all := read(t, table, host.ConnectionQuery{Limit: 100})
 	for _, c := range all.List {
@@ -123,21 +132,22 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		if err := table.EndConnection(t.Context(), c.ConnectionKey); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%+v is ended twice: %v", c, err)
+			t.Errorf("%+v was ended twice: %v", c, err)
 		}
 	}
 	if page := read(t, table, host.ConnectionQuery{Port: 82, Limit: 10}); len(page.List) != 0 {
 		t.Errorf("%+v", page)
 	}
-	if _, err := New(home.Home{Foreign: true}).Connections(t.Context(), host.ConnectionQuery{Limit: 1}); !errors.Is(err, host.ErrNotInstalled) {
-		t.Errorf("the connections of others: %v", err)
+	foreign := New(home.Home{Foreign: true})
+	if _, err := foreign.Connections(t.Context(), host.ConnectionQuery{Limit: 1}); !errors.Is(err, host.ErrNotInstalled) {
+		t.Errorf("connections of a foreign machine: %v", err)
 	}
-	if _, err := New(home.Home{Foreign: true}).Traffic(t.Context(), nil); !errors.Is(err, host.ErrNotInstalled) {
-		t.Errorf("the traffic of others: %v", err)
+	if _, err := foreign.Traffic(t.Context(), nil); !errors.Is(err, host.ErrNotInstalled) {
+		t.Errorf("traffic of a foreign machine: %v", err)
 	}
 }
 
-// fill makes the kernel track so many connections, as if there had been packets.
+// fill adds n connections to the kernel's table.
 func fill(t testing.TB, n int) {
 	t.Helper()
 	h, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
@@ -161,8 +171,8 @@ func fill(t testing.TB, n int) {
 	}
 }
 
-// However long the table is, a page costs the memory of a page, and the pages together are the table.
-func TestALongTableCostsNoMemory(t *testing.T) {
+// The memory for a page does not depend on the length of the table. The pages together are the table.
+func TestMemoryOfALongTable(t *testing.T) {
 	track(t)
 	const n = 100_000
 	fill(t, n)
@@ -178,7 +188,7 @@ func TestALongTableCostsNoMemory(t *testing.T) {
 	took := time.Since(began)
 	runtime.ReadMemStats(&after)
 	if page.Matching != n || len(page.List) != 100 || !page.More {
-		t.Fatalf("%d match, %d are shown", page.Matching, len(page.List))
+		t.Fatalf("%d match, %d on the page", page.Matching, len(page.List))
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
 		t.Errorf("a page of 100 costs %d bytes", grown)
@@ -191,7 +201,7 @@ func TestALongTableCostsNoMemory(t *testing.T) {
 		page := read(t, table, q)
 		for _, c := range page.List {
 			if int(c.SourcePort) <= last {
-				t.Fatalf("port %d comes behind %d", c.SourcePort, last)
+				t.Fatalf("port %d comes after %d", c.SourcePort, last)
 			}
 			last = int(c.SourcePort)
 		}

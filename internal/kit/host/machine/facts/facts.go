@@ -1,4 +1,4 @@
-// Package facts tells who a machine is, and how loaded.
+// Package facts reads a machine's identity and load, and looks up the vendors of MAC addresses.
 package facts
 
 import (
@@ -23,21 +23,20 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// Known is what is known about a machine.
+// Known reads the facts of a machine. It caches the machine id and the vendors that it has looked up.
 type Known struct {
 	home      home.Home
 	machineID func() string
 	vendors   vendors
 }
 
-// New returns what is known about a machine.
 func New(h home.Home) *Known {
 	f := &Known{home: h}
 	f.machineID = sync.OnceValue(f.readMachineID)
 	return f
 }
 
-// Facts tells who the machine is. What cannot be read is empty.
+// Facts returns the machine's identity. Facts that cannot be read are empty.
 func (s *Known) Facts() host.Facts {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -75,8 +74,7 @@ func osName(path string) string {
 
 var machineIDForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// readMachineID returns /etc/machine-id. Where there is none, as in many containers, it makes one and keeps it in the
-// state folder.
+// readMachineID returns /etc/machine-id. Many containers have none; then it creates one in the state folder.
 func (s *Known) readMachineID() string {
 	own := s.home.Path("/var/lib/gateway/machine-id")
 	for _, path := range []string{"/etc/machine-id", own} {
@@ -96,7 +94,7 @@ func (s *Known) readMachineID() string {
 		err = renameio.WriteFile(own, []byte(text+"\n"), 0o644)
 	}
 	if err != nil {
-		slog.Warn("keeping the machine id", "err", err)
+		slog.Warn("storing the machine id", "err", err)
 	}
 	return text
 }

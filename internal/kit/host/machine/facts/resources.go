@@ -35,7 +35,7 @@ func (s *Known) Resources() (host.Resources, error) {
 	if err := unix.Sysinfo(&sys); err != nil {
 		return host.Resources{}, fmt.Errorf("reading the uptime: %w", err)
 	}
-	// Blocks that are reserved for others are left out, so that what is in use is the same share as df shows.
+	// Blocks that are reserved for root are left out, so that the share in use is the one that df shows.
 	usable := disk.Blocks - disk.Bfree + disk.Bavail
 	return host.Resources{
 		Load1: load.Load1, Load5: load.Load5, Load15: load.Load15,
@@ -57,7 +57,7 @@ func deref(n *uint64) uint64 {
 	return *n
 }
 
-// readCounter reads a number of the kernel, zero where there is none.
+// readCounter returns 0 if the kernel has no such file: conntrack may not be loaded.
 func readCounter(path string) uint64 {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -14,24 +14,24 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// registries is where Debian has the lists of the IEEE, and their files: from the longest assignments to the shortest, for whoever has a
-// part of a block is not who has the block.
+// registries are the IEEE's lists as Debian installs them, from the longest prefixes to the shortest: a part of a block may have another
+// owner than the block.
 var registries = struct {
 	folder string
 	files  []string
 }{"/usr/share/ieee-data", []string{"oui36.csv", "iab.csv", "mam.csv", "oui.csv"}}
 
-// The lengths of assignments, in hexadecimal digits.
+// assignments are the lengths of prefixes, in hexadecimal digits.
 var assignments = []int{9, 7, 6}
 
-// vendors remembers the answers, not the lists: a network has few makers, and the lists have fifty thousand.
+// vendors caches the answers, not the lists: a network has few vendors, and the lists have fifty thousand.
 type vendors struct {
 	mu    sync.Mutex
-	known map[string]string // by MAC address; empty for one that no list has
-	stamp string            // of the lists that were read
+	known map[string]string // by MAC address; empty if no list has it
+	stamp string            // modification time of the lists that were read
 }
 
-// Vendors names who made the network cards with these MAC addresses.
+// Vendors returns the makers of the network cards with these MAC addresses.
 func (s *Known) Vendors(macs []string) (map[string]string, error) {
 	return s.vendors.of(registries.folder, macs)
 }
@@ -56,7 +56,7 @@ func (v *vendors) of(folder string, macs []string) (map[string]string, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		if err := v.look(folder, unknown); err != nil {
+		if err := v.lookUp(folder, unknown); err != nil {
 			return nil, err
 		}
 	}
@@ -69,9 +69,8 @@ func (v *vendors) of(folder string, macs []string) (map[string]string, error) {
 	return found, nil
 }
 
-// look looks the addresses up in the lists.
-func (v *vendors) look(folder string, macs []string) error {
-	wanted := map[string][]string{} // MAC addresses by what an assignment would be
+func (v *vendors) lookUp(folder string, macs []string) error {
+	wanted := map[string][]string{} // MAC addresses by each prefix that may be assigned
 	for _, mac := range macs {
 		digits := strings.ToUpper(strings.ReplaceAll(mac, ":", ""))
 		for _, n := range assignments {
@@ -99,8 +98,8 @@ func (v *vendors) look(folder string, macs []string) error {
 	return nil
 }
 
-// eachAssignment tells what a list has: digits, and whose they are.
-func eachAssignment(path string, tell func(prefix, organization string)) error {
+// eachAssignment calls visit with each prefix of a list, in hexadecimal digits, and its owner.
+func eachAssignment(path string, visit func(prefix, organization string)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -117,7 +116,7 @@ func eachAssignment(path string, tell func(prefix, organization string)) error {
 			return fmt.Errorf("reading the list of vendors: %w", err)
 		}
 		if len(fields) > 2 {
-			tell(fields[1], strings.TrimSpace(fields[2]))
+			visit(fields[1], strings.TrimSpace(fields[2]))
 		}
 	}
 }

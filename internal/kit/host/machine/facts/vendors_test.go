@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// The lists of Debian's package name a maker of every kind of assignment.
+// Debian's lists have the vendors of large blocks and of small ones.
 func TestVendorsOfDebian(t *testing.T) {
 	got, err := New(home.Home{}).Vendors([]string{"00:00:0c:01:02:03", "70:b3:d5:71:90:01", "02:00:00:00:00:01"})
 	want := map[string]string{"00:00:0c:01:02:03": "Cisco Systems, Inc", "70:b3:d5:71:90:01": "2M Technology"}
@@ -27,7 +27,8 @@ func TestVendorsPreferTheSmallestBlock(t *testing.T) {
 	}
 	const head = "Registry,Assignment,Organization Name,Organization Address\n"
 	for name, line := range map[string]string{
-		"oui.csv": "MA-L,AABBCC,Block owner,\nMA-L,112233,\"Comma, Inc\",x\n", "mam.csv": "MA-M,AABBCC1,Middle,\n", "oui36.csv": "MA-S,AABBCC123,Small,\n",
+		"oui.csv": "MA-L,AABBCC,Block owner,\nMA-L,112233,\"Comma, Inc\",x\n",
+		"mam.csv": "MA-M,AABBCC1,Middle,\n", "oui36.csv": "MA-S,AABBCC123,Small,\n",
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(head+line), 0o644); err != nil {
 			t.Fatal(err)
@@ -41,7 +42,7 @@ func TestVendorsPreferTheSmallestBlock(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	// A second question for the same reads no list again.
+	// Looking up the same addresses again reads no list.
 	for _, name := range []string{"mam.csv", "oui36.csv"} {
 		if err := os.Remove(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)

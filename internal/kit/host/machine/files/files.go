@@ -1,4 +1,4 @@
-// Package files reads and replaces the files of the closed list of places, stages them for a check, and reads the logs of daemons.
+// Package files reads and replaces the files of the closed list of places, stages them for checks, and reads the log files of daemons.
 package files
 
 import (
@@ -25,25 +25,23 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Files is the files of the gateway's machine.
 type Files struct {
 	home home.Home
 
 	installing sync.Mutex
-	swept      map[string]bool // folders without leftovers; under installing
-	// installed are the contents that have parts; under installing.
+	swept      map[string]bool // folders that sweep has cleaned; under installing
+	// installed are the contents of places that have parts, for Amend; under installing.
 	installed map[host.Place]parts.Text
 }
 
-// New returns the files of a machine.
 func New(h home.Home) *Files {
 	return &Files{home: h, swept: map[string]bool{}, installed: map[host.Place]parts.Text{}}
 }
 
 func (s *Files) Path(p host.Place) string { return s.home.Path(p.Path()) }
 
-// Read returns the content of a place. Folders of daemons belong to their users, who could put anything there: what is not a plain
-// file that we own is not the place.
+// Read returns the content of a place. A folder may belong to a daemon's user, who could put anything there: only a plain file of the
+// expected owner, or of this process's user, counts.
 func (s *Files) Read(p host.Place) ([]byte, error) {
 	spec, err := p.Spec()
 	if err != nil {
@@ -105,11 +103,10 @@ func (s *Files) Differing(want []host.Digest) ([]host.Place, error) {
 	return differing, nil
 }
 
-// folder is that of a file, opened.
 type folder struct{ *os.File }
 
-// enter opens the folder of a file, step by step, without following a link: some folders are below those of daemons' users, who could make
-// them lead anywhere. (openat2 does that in one call; systemd's filters hide it.)
+// enter opens the folder of a file, step by step, without following symbolic links: some folders are below those of daemons' users, who
+// could replace them with links. (openat2 would do it in one call, but systemd's system call filters block it.)
 func (s *Files) enter(file string) (folder, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	dir := filepath.Dir(file)
@@ -128,7 +125,7 @@ func (s *Files) enter(file string) (folder, error) {
 	return folder{os.NewFile(uintptr(fd), dir)}, nil
 }
 
-// path names a file in the folder, wherever that is moved.
+// path returns a path to a file in the folder that stays valid when the folder is moved.
 func (f folder) path(file string) string {
 	return filepath.Join("/proc/self/fd", strconv.Itoa(int(f.Fd())), filepath.Base(file))
 }
@@ -138,7 +135,7 @@ func (f folder) sync() error { return disk.Sync(f.path(".")) }
 
 var errNotPlain = errors.New("is not a plain file")
 
-// openPlain opens a file in a folder that may be a daemon's: a link that it puts there in place of a file is not followed.
+// openPlain opens a file in a folder that may be a daemon's, which could replace the file with a symbolic link or a pipe.
 func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o640)
 	if errors.Is(err, syscall.ELOOP) {
@@ -177,7 +174,7 @@ func (s *Files) Install(p host.Place, content []byte) error {
 	return nil
 }
 
-// Amend writes the whole file, but only what has changed of it had to come here.
+// Amend applies a change to what Install wrote last, and writes the whole file: the caller sends only the change.
 func (s *Files) Amend(p host.Place, c parts.Change) error {
 	spec, err := p.Spec()
 	if err != nil {
@@ -205,7 +202,7 @@ func (s *Files) install(spec host.PlaceSpec, content io.WriterTo) error {
 	if err != nil {
 		return err
 	}
-	// What others may not read, they may not list either.
+	// Users who may not read the file may not list its folder, either.
 	if err := disk.MakeFolder(s.home.Path(filepath.Dir(spec.Path)), folderMode(spec.Mode)); err != nil {
 		return err
 	}
@@ -240,8 +237,8 @@ func (s *Files) install(spec host.PlaceSpec, content io.WriterTo) error {
 	return dir.sync()
 }
 
-// sweep removes what a process that died while installing has left in a folder. It is done once: as long as this one lives, nobody
-// else installs.
+// sweep removes what a process that died while installing has left in a folder. Once is enough: no other process installs while this one
+// runs.
 func (s *Files) sweep(dir folder) error {
 	if s.swept[dir.Name()] {
 		return nil
@@ -264,7 +261,7 @@ func (s *Files) sweep(dir folder) error {
 	return nil
 }
 
-// Remove deletes a place; a missing file is not an error.
+// Remove deletes the file of a place; a missing file is not an error.
 func (s *Files) Remove(p host.Place) error {
 	spec, err := p.Spec()
 	if err != nil {
@@ -290,8 +287,7 @@ func (s *Files) Remove(p host.Place) error {
 	return dir.sync()
 }
 
-// owner looks up the owner of a place. Under a root folder everything belongs to whoever runs the gateway: the owners
-// of the list may not even exist there.
+// owner looks up the owner of a place. Below a root folder owners stay as they are: those of the list may not even exist there.
 func (s *Files) owner(name, group string) (uid, gid int, err error) {
 	if s.home.Root != "" {
 		return -1, -1, nil
@@ -299,7 +295,6 @@ func (s *Files) owner(name, group string) (uid, gid int, err error) {
 	return LookupOwner(name, group)
 }
 
-// LookupOwner returns the ids of a user and a group.
 func LookupOwner(name, group string) (uid, gid int, err error) {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -316,7 +311,6 @@ func LookupOwner(name, group string) (uid, gid int, err error) {
 	return uid, gid, err
 }
 
-// folderMode is the mode of a folder that is made for a file.
 func folderMode(file fs.FileMode) fs.FileMode {
 	if file&0o077 == 0 {
 		return 0o700

@@ -23,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// at is the files below a root, or the real ones.
+// at returns the files below a root, or the real ones.
 func at(root string) *Files { return New(home.Home{Root: root, Foreign: root != ""}) }
 
 func TestInstallReadRemove(t *testing.T) {
@@ -85,7 +85,7 @@ func TestDiffering(t *testing.T) {
 	}
 }
 
-// A file that is changed part by part is the whole file, and only one that this process has written is changed so.
+// Amend writes the whole file, and works only on a file that this process has installed.
 func TestAmend(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)
@@ -112,7 +112,7 @@ func TestAmend(t *testing.T) {
 	other := func(err error) {
 		t.Helper()
 		if !errors.Is(err, parts.ErrOther) {
-			t.Fatalf("another text is changed: %v", err)
+			t.Fatalf("a change of another text was accepted: %v", err)
 		}
 	}
 	other(s.Amend(nftables.Table, there))
@@ -121,7 +121,7 @@ func TestAmend(t *testing.T) {
 	}
 	other(s.Amend(nftables.Table, back))
 	other(s.Amend(chrony.DropIn, there))
-	other(at(root).Amend(nftables.Table, there)) // another process has not written it
+	other(at(root).Amend(nftables.Table, there)) // as in a process that has not installed it
 	has(first)
 	for range 3 {
 		for _, x := range []struct {
@@ -134,7 +134,7 @@ func TestAmend(t *testing.T) {
 			has(x.want)
 		}
 	}
-	// What someone else has put there does not stay.
+	// A change by another program is overwritten.
 	if err := os.WriteFile(s.Path(nftables.Table), []byte("else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,8 @@ func TestAmend(t *testing.T) {
 	other(s.Amend(nftables.Table, back))
 }
 
-// Someone with the rights of a daemon can put links and files of their own where the gateway's files are; they are not read.
-func TestReadTrustsPlainFilesOfTheOwnerAlone(t *testing.T) {
+// An attacker with a daemon's rights can replace the gateway's files with links and other files; Read refuses them.
+func TestReadTrustsOnlyPlainFilesOfTheOwner(t *testing.T) {
 	s := at(t.TempDir())
 	path := s.Path(chrony.DropIn)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -266,7 +266,7 @@ func TestInstallIsAtomic(t *testing.T) {
 			if err != nil || string(got) != c.want {
 				t.Errorf("after the kill: %d bytes, %v; want %d", len(got), err, len(c.want))
 			}
-			// The next process clears away what the dead one staged, and nothing else.
+			// The next process removes what the dead one staged, and nothing else.
 			hidden := filepath.Join(filepath.Dir(s.Path(chrony.DropIn)), ".mine2")
 			if err := os.WriteFile(hidden, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -284,7 +284,7 @@ func TestInstallIsAtomic(t *testing.T) {
 	}
 }
 
-func TestInstallSaysWhyItFails(t *testing.T) {
+func TestInstallErrors(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)
 	if err := os.WriteFile(filepath.Join(root, "etc"), nil, 0o644); err != nil {
@@ -296,14 +296,15 @@ func TestInstallSaysWhyItFails(t *testing.T) {
 	}
 }
 
-// A daemon's user who owns the folder above ours cannot make it lead elsewhere.
-func TestFoldersAreNotFollowed(t *testing.T) {
+// A daemon's user who owns the parent folder cannot redirect the gateway's folder with a link.
+func TestLinkedFoldersAreNotFollowed(t *testing.T) {
 	root := t.TempDir()
 	s, elsewhere := at(root), filepath.Join(root, "elsewhere")
 	place := freeradius.Users
 	file := filepath.Join(elsewhere, filepath.Base(place.Path()))
 	folder := filepath.Join(root, filepath.Dir(place.Path()))
-	if err := errors.Join(os.MkdirAll(elsewhere, 0o755), os.MkdirAll(filepath.Dir(folder), 0o755), os.WriteFile(file, []byte("theirs"), 0o600), os.Symlink(elsewhere, folder)); err != nil {
+	if err := errors.Join(os.MkdirAll(elsewhere, 0o755), os.MkdirAll(filepath.Dir(folder), 0o755),
+		os.WriteFile(file, []byte("theirs"), 0o600), os.Symlink(elsewhere, folder)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Install(place, []byte("ours")); !errors.Is(err, syscall.ENOTDIR) {

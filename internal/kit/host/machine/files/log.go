@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// ReadLog returns the last lines of a log, and of what TrimLog has put aside when there are not enough.
+// ReadLog returns the last lines of a log, with those that TrimLog has moved to the file .1 if there are not enough.
 func (s *Files) ReadLog(l host.Log, most int64) ([]byte, error) {
 	spec, err := l.Spec()
 	if err != nil {
@@ -54,20 +54,20 @@ func tailOf(f *os.File, size, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if from > 0 { // it begins within a line, or just behind one
+	if from > 0 { // it may begin within a line
 		_, b, _ = bytes.Cut(b, []byte("\n"))
 	}
 	return b[:bytes.LastIndexByte(b, '\n')+1], nil
 }
 
-// ReadLogBefore reads a log from its end on, piece by piece, and then what was put aside.
+// ReadLogBefore reads a log backwards, piece by piece, and then the file .1.
 func (s *Files) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
 	spec, err := l.Spec()
 	if err != nil {
 		return host.LogPiece{}, err
 	}
 	if most <= 0 || most > longestPiece || at.Offset < 0 {
-		return host.LogPiece{}, fmt.Errorf("a piece of a log has between 1 and %d bytes", longestPiece)
+		return host.LogPiece{}, fmt.Errorf("a piece of a log must have between 1 and %d bytes", longestPiece)
 	}
 	dir, err := s.enter(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,7 @@ func (s *Files) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.Lo
 				continue
 			}
 			found = true
-			// A file that was cut begins again: what was before the place has been put aside.
+			// A file that is shorter than the place was trimmed: the lines before the place are in .1.
 			end = min(end, at.Offset)
 			if at.Offset > info.Size() {
 				end = 0
@@ -108,10 +108,9 @@ func (s *Files) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.Lo
 	return host.LogPiece{}, nil
 }
 
-// longestPiece is how much of a log is read at once.
-const longestPiece = 4 << 20
+const longestPiece = 4 << 20 // bytes of a log that are read at once
 
-// pieceOf reads the whole lines before a place of a file. What has no end yet, and a line that does not fit, is passed over.
+// pieceOf reads the whole lines before a place in a file. It skips a line without an end, and one longer than most.
 func pieceOf(f *os.File, number uint64, end, most int64) (host.LogPiece, error) {
 	from := max(0, end-most)
 	b := make([]byte, end-from)
@@ -123,9 +122,9 @@ func pieceOf(f *os.File, number uint64, end, most int64) (host.LogPiece, error) 
 	if from > 0 {
 		first := int64(bytes.IndexByte(b, '\n') + 1)
 		switch {
-		case first < int64(len(b)): // at least one line is whole
+		case first < int64(len(b)): // there is a whole line
 			from, b = from+first, b[first:]
-		case to < end: // the last one is, seen from its own end
+		case to < end: // the next piece ends with the last newline, and may hold its line whole
 			from, b = to, nil
 		default:
 			b = nil
@@ -134,14 +133,14 @@ func pieceOf(f *os.File, number uint64, end, most int64) (host.LogPiece, error) 
 	return host.LogPiece{Lines: b, From: host.LogPlace{File: number, Offset: from}, To: host.LogPlace{File: number, Offset: to}}, nil
 }
 
-// TrimLog cuts a log. Daemons keep theirs open and write at its end, wherever that is.
+// TrimLog shortens a log that has become too long. It truncates the file because daemons keep it open and append to it.
 func (s *Files) TrimLog(l host.Log) error {
 	spec, err := l.Spec()
 	if err != nil {
 		return err
 	}
 	if spec.Limit == 0 {
-		return fmt.Errorf("%s is not the gateway's to cut", spec.Path)
+		return fmt.Errorf("the gateway does not trim %s", spec.Path)
 	}
 	dir, err := s.enter(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +150,7 @@ func (s *Files) TrimLog(l host.Log) error {
 	}
 	defer dir.Close()
 	if err := trim(dir.path(spec.Path), spec.Limit); err != nil {
-		return fmt.Errorf("cutting %s: %w", spec.Path, err)
+		return fmt.Errorf("trimming %s: %w", spec.Path, err)
 	}
 	return nil
 }
@@ -171,11 +170,11 @@ func trim(path string, limit int64) error {
 	if err != nil {
 		return err
 	}
-	aside := path + ".1"
-	if err := os.Remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	older := path + ".1"
+	if err := os.Remove(older); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	old, _, err := openPlain(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	old, _, err := openPlain(older, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestReadLog(t *testing.T) {
 	want(9, "two\n")
 	want(2, "")
 	if _, err := s.ReadLog("other", 1); err == nil {
-		t.Fatal("a log that is not in the list is read")
+		t.Fatal("a log that is not in the list was read")
 	}
 }
 
@@ -70,9 +70,9 @@ func TestTrimLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() != int64(limit) {
-		t.Fatalf("what is not too long is cut: %v", err)
+		t.Fatalf("a log that is not too long was trimmed: %v", err)
 	}
-	// A daemon has it open all the time.
+	// The daemon keeps it open.
 	daemon, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func TestTrimLog(t *testing.T) {
 	}
 }
 
-// The folder is the daemon's, which must not make the gateway write or read elsewhere.
-func TestLogsAreNotFollowed(t *testing.T) {
+// The folder belongs to the daemon, which must not make the gateway read or write other files.
+func TestLinkedLogsAreNotFollowed(t *testing.T) {
 	s, path := logMachine(t)
 	victim := filepath.Join(t.TempDir(), "victim")
 	write(t, victim, "secret\n")
@@ -128,7 +128,6 @@ func TestLogsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A log is read from its end on, piece by piece, and then what was put aside.
 func TestReadLogBefore(t *testing.T) {
 	s, path := logMachine(t)
 	read := func(at host.LogPlace, most int64) host.LogPiece {
@@ -156,11 +155,11 @@ func TestReadLogBefore(t *testing.T) {
 			t.Fatal("it does not end")
 		}
 	}
-	// The line that does not fit is left out, and the one without an end is not there yet.
+	// The line that does not fit and the one without an end are left out.
 	if want := "five\n|three\nfour\n|one\ntwo\n"; strings.Join(got, "|") != want {
 		t.Fatalf("%q", got)
 	}
-	// What a place was in has been cut: it goes on with what was put aside.
+	// When the log was trimmed, reading continues in .1.
 	whole := read(host.LogPlace{}, 1000)
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
@@ -173,10 +172,10 @@ func TestReadLogBefore(t *testing.T) {
 	}
 	for _, most := range []int64{0, -1, 1 << 40} {
 		if _, err := s.ReadLogBefore(freeradius.Logins, host.LogPlace{}, most); err == nil {
-			t.Errorf("%d bytes are read", most)
+			t.Errorf("%d bytes were read", most)
 		}
 	}
 	if err := s.TrimLog(squid.AccessLog); err == nil {
-		t.Error("a log of another is cut")
+		t.Error("another program's log was trimmed")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// stagingFolder is where files are staged: in memory, so that a secret never touches a disk, or in the folder for temporary files where
-// the gateway is not at home.
+// stagingFolder returns a folder in memory, so that secrets never touch a disk. Where the gateway is not installed it is the one for
+// temporary files.
 func (s *Files) stagingFolder() string {
 	if dir := s.home.Path(host.CheckFolder); isFolder(dir) {
 		return dir
@@ -25,11 +25,11 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// staged begins the names of folders with staged files.
+// staged is the prefix of the names of folders with staged files.
 const staged = "stage-"
 
-// Sweep removes staged files, which may hold secrets, of processes that died before they could. Those of the living stay: the helper may start
-// while another program of root's has something checked.
+// Sweep removes the staged files, which may hold secrets, of processes that died. Those of running processes stay: the helper may start
+// while another of root's programs checks files.
 func (s *Files) Sweep() error {
 	folder := s.home.Path(host.CheckFolder)
 	lock, err := locked(folder, unix.LOCK_EX)
@@ -54,7 +54,7 @@ func (s *Files) Sweep() error {
 	return err
 }
 
-// locked opens a folder and locks it, until it is closed or the process ends.
+// locked opens a folder and locks it until it is closed or the process ends.
 func locked(folder string, how int) (*os.File, error) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -70,8 +70,8 @@ func locked(folder string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// Stage writes the files below a new folder, each at the path of its place, and answers what removes it. When this process is root, the group may
-// read them, and change none; otherwise nobody else may.
+// Stage writes the files below a new folder, each at the path of its place, and returns a function that removes the folder. If this
+// process is root, the group may read the files; no other user may read or change them.
 func (s *Files) Stage(files []host.File, gid int) (dir string, remove func(), err error) {
 	dir, lock, err := makeStage(s.stagingFolder())
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Files) Stage(files []host.File, gid int) (dir string, remove func(), er
 	return dir, remove, nil
 }
 
-// makeStage makes a folder that is locked before anybody can sweep it.
+// makeStage creates a folder and locks it before another process can sweep it.
 func makeStage(in string) (dir string, lock *os.File, err error) {
 	above, err := locked(in, unix.LOCK_SH)
 	if err != nil {
@@ -124,7 +124,7 @@ func stageFile(dir string, f host.File, gid int) error {
 	return share(path, gid)
 }
 
-// makeShared makes a folder below the staging folder, with those between.
+// makeShared creates a folder below the staging folder, with its parents.
 func makeShared(dir, folder string, gid int) error {
 	if folder == dir || isFolder(folder) {
 		return nil
@@ -138,7 +138,7 @@ func makeShared(dir, folder string, gid int) error {
 	return share(folder, gid)
 }
 
-// share lets the group read what has just been made, whatever the mask.
+// share lets the group read a new file or folder, whatever the umask.
 func share(path string, gid int) error {
 	if os.Geteuid() != 0 {
 		return nil

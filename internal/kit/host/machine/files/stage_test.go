@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
-// Who checks reads the files; nobody else does, and nobody but root changes them.
+// The checking program's group may read the files. Other users may not, and only root may change them.
 func TestStagedFilesArePrivate(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -41,7 +41,7 @@ func TestStagedFilesArePrivate(t *testing.T) {
 	}
 }
 
-// What a killed process has staged is removed by the next one; nothing else is, and nothing of a process that lives.
+// The next process removes what a killed process has staged, but nothing else and nothing of a running process.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)

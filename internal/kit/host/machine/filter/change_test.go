@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// ownFile is a table as the gateway writes it.
+// ownFile is a table in the form that the gateway writes.
 const ownFile = `table inet gateway
 delete table inet gateway
 table inet gateway {
@@ -36,7 +36,7 @@ func ownTableFile(text string) host.File {
 	return host.File{Place: nftables.Table, Content: []byte(text)}
 }
 
-// loadOwn loads a table of the gateway's own without nft.
+// loadOwn loads ownFile without nft.
 func loadOwn(t testing.TB, s machine) (generation uint32) {
 	t.Helper()
 	generation, err := s.FilterLoad(t.Context(), ownTableFile(ownFile))
@@ -56,22 +56,22 @@ func generation(t testing.TB, s machine) uint32 {
 	return state.Generation
 }
 
-// A file that is loaded without nft is the table that nft makes of it, and the generation that it makes is known.
+// FilterLoad creates the same table as nft, and returns the new generation.
 func TestFilterLoad(t *testing.T) {
 	s := at("")
-	for range 2 { // there is none, and there is one
+	for range 2 { // first without a table, then with one
 		if got := loadOwn(t, s); got != generation(t, s) {
-			t.Errorf("generation %d, and it is %d", got, generation(t, s))
+			t.Errorf("generation %d instead of %d", got, generation(t, s))
 		}
 	}
 	want, err := s.FilterDigestOf(t.Context(), ownTableFile(ownFile))
 	if err != nil || digest(t, s) != want {
-		t.Errorf("%v: nft makes another table of the file", err)
+		t.Errorf("%v: nft creates another table from the file", err)
 	}
-	nftRun(t, "add table ip somebody")
+	nftRun(t, "add table ip foreign")
 	loadOwn(t, s)
-	if list := nftRun(t, "list tables"); !strings.Contains(list, "table ip somebody") {
-		t.Errorf("tables of others: %s", list)
+	if list := nftRun(t, "list tables"); !strings.Contains(list, "table ip foreign") {
+		t.Errorf("the foreign table is gone: %s", list)
 	}
 }
 
@@ -84,7 +84,7 @@ func split(t *testing.T, text string) parts.Text {
 	return p
 }
 
-// A change touches what it names, and hands over what was counted by what goes.
+// A change affects only what it names, and returns the counters of the removed rules.
 func TestFilterChange(t *testing.T) {
 	s := at("")
 	loadOwn(t, s)
@@ -98,7 +98,7 @@ func TestFilterChange(t *testing.T) {
 	if !ok {
 		t.Fatal("no difference")
 	}
-	// Each has counted before.
+	// One of the removed rules has counted packets.
 	nftRun(t, "add rule inet gateway seg/lan/wan/0 counter packets 5 bytes 50 accept comment \"gid:"+ruleC+"\"")
 	change.Edits[0].Rules++
 	change.Edits[0].Remove = append(change.Edits[0].Remove, 2)
@@ -107,54 +107,58 @@ func TestFilterChange(t *testing.T) {
 	if err != nil || generation(t, s) != change.Generation+1 {
 		t.Fatalf("%v, generation %d after %d", err, generation(t, s), change.Generation)
 	}
-	if len(removed) != 2 || removed[0] != (host.FilterCounter{Tag: ruleB}) || removed[1] != (host.FilterCounter{Tag: ruleC, Packets: 5, Bytes: 50}) {
+	if len(removed) != 2 || removed[0] != (host.FilterCounter{Tag: ruleB}) ||
+		removed[1] != (host.FilterCounter{Tag: ruleC, Packets: 5, Bytes: 50}) {
 		t.Errorf("removed: %+v", removed)
 	}
 	want, err := s.FilterDigestOf(t.Context(), ownTableFile(next))
 	if err != nil || digest(t, s) != want {
-		t.Errorf("%v: it is another table\n%s", err, nftRun(t, "list", "table", "inet", "gateway"))
+		t.Errorf("%v: the table is not the next one\n%s", err, nftRun(t, "list", "table", "inet", "gateway"))
 	}
-	// And back, by which a chain goes.
+	// The change back removes a chain.
 	change, _ = nft.Difference(split(t, next), split(t, ownFile))
 	change.Generation = generation(t, s)
 	if _, err := s.FilterChange(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}
 	if want, err = s.FilterDigestOf(t.Context(), ownTableFile(ownFile)); err != nil || digest(t, s) != want {
-		t.Errorf("%v: the way back leads elsewhere", err)
+		t.Errorf("%v: the change back does not restore the table", err)
 	}
 }
 
-// A change for another state than there is, is not made.
-func TestFilterChangeOfAnotherState(t *testing.T) {
+// A change for another state than the current one is refused.
+func TestOutdatedFilterChange(t *testing.T) {
 	s := at("")
 	loadOwn(t, s)
 	add := func(rules int) nft.Change {
-		return nft.Change{Generation: generation(t, s), Edits: []nft.Edit{{Chain: "input", Rules: rules, Add: []nft.Addition{{Before: rules, Rule: "accept"}}}}}
+		edit := nft.Edit{Chain: "input", Rules: rules, Add: []nft.Addition{{Before: rules, Rule: "accept"}}}
+		return nft.Change{Generation: generation(t, s), Edits: []nft.Edit{edit}}
 	}
 	late := add(2)
-	nftRun(t, "add table ip somebody")
+	nftRun(t, "add table ip foreign")
 	before := digest(t, s)
 	if _, err := s.FilterChange(t.Context(), late); !errors.Is(err, host.ErrFilterMoved) {
-		t.Errorf("after somebody else: %v", err)
+		t.Errorf("after a change by another program: %v", err)
 	}
 	for name, c := range map[string]nft.Change{
-		"more rules than there are": add(3), "fewer": add(1),
+		"too many rules": add(3), "too few rules": add(1),
 		"no such chain":  {Generation: generation(t, s), GoneChains: []string{"nothing"}},
 		"a chain in use": {Generation: generation(t, s), GoneChains: []string{"seg/lan/wan/0"}},
 		"no such rule":   {Generation: generation(t, s), Edits: []nft.Edit{{Chain: "input", Rules: 2, Remove: []int{2}}}},
-		"before nothing": {Generation: generation(t, s), Edits: []nft.Edit{{Chain: "input", Rules: 2, Add: []nft.Addition{{Before: -1, Rule: "accept"}}}}},
+		"before no rule": {
+			Generation: generation(t, s), Edits: []nft.Edit{{Chain: "input", Rules: 2, Add: []nft.Addition{{Before: -1, Rule: "accept"}}}},
+		},
 	} {
 		if _, err := s.FilterChange(t.Context(), c); err == nil {
-			t.Errorf("%s: done", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 	if digest(t, s) != before {
-		t.Error("something was done")
+		t.Error("the table was changed")
 	}
 }
 
-// Who asks need not be who it seems: nothing but what the gateway's own tables have is told to the kernel, and nothing about other tables.
+// The client may be compromised: only what the gateway's own tables use is passed to the kernel, and nothing about other tables.
 func TestFilterRefusesForeignText(t *testing.T) {
 	s := at("")
 	loadOwn(t, s)
@@ -172,16 +176,19 @@ func TestFilterRefusesForeignText(t *testing.T) {
 		}
 	}
 	for _, rule := range []string{
-		"queue num 1", "xt match state", "meta skuid 0 accept", "add @group_4 { ip saddr }", "tproxy to :80", "dup to 192.0.2.1", "ip saddr != 10.0.0.1 accept", "notrack",
-		"log prefix \"x\" group 1", "log prefix \"x\" level emerg", "ct helper set \"ftp\"", "counter packets 7 bytes 9", "limit rate 1/day burst 5 packets", "jump ../input", "jump Input", "goto",
-		"ip saddr @other/../x;", "ip saddr {", "ip saddr { }", "ip saddr { 10.0.0.2, 10.0.0.1 }", "ip saddr { 10.0.0.0/8, 10.1.0.0/16 }", "ip saddr 10.0.0.1/8", "ip saddr ::1", "ip6 saddr ::ffff:10.0.0.1/100",
-		"ip saddr 10.0.0.9-10.0.0.1", "ip saddr fe80::1%lo", "tcp dport 65536", "tcp dport 9-1", "tcp dport 007", "tcp sport 1", "meta mark set 0x1", "meta mark set -1", "iifname \"a/b\"", "iifname \"eth0", "iifname eth0",
-		"iifname \"" + strings.Repeat("x", 16) + "\"", "comment \"" + strings.Repeat("x", 200) + "\"", "comment \"a\"b\"", "dnat ip to ::1", "dnat ip6 to [::1]80", "dnat ip to 10.0.0.1:0x50", "snat to 10.0.0.1",
-		"accept\nflush ruleset", "accept; flush ruleset", "accept # x", "accept\x00", strings.Repeat("counter ", 4000),
+		"queue num 1", "xt match state", "meta skuid 0 accept", "add @group_4 { ip saddr }", "tproxy to :80", "dup to 192.0.2.1",
+		"ip saddr != 10.0.0.1 accept", "notrack", "log prefix \"x\" group 1", "log prefix \"x\" level emerg", "ct helper set \"ftp\"",
+		"counter packets 7 bytes 9", "limit rate 1/day burst 5 packets", "jump ../input", "jump Input", "goto", "ip saddr @other/../x;",
+		"ip saddr {", "ip saddr { }", "ip saddr { 10.0.0.2, 10.0.0.1 }", "ip saddr { 10.0.0.0/8, 10.1.0.0/16 }", "ip saddr 10.0.0.1/8",
+		"ip saddr ::1", "ip6 saddr ::ffff:10.0.0.1/100", "ip saddr 10.0.0.9-10.0.0.1", "ip saddr fe80::1%lo", "tcp dport 65536",
+		"tcp dport 9-1", "tcp dport 007", "tcp sport 1", "meta mark set 0x1", "meta mark set -1", "iifname \"a/b\"", "iifname \"eth0",
+		"iifname eth0", "iifname \"" + strings.Repeat("x", 16) + "\"", "comment \"" + strings.Repeat("x", 200) + "\"", "comment \"a\"b\"",
+		"dnat ip to ::1", "dnat ip6 to [::1]80", "dnat ip to 10.0.0.1:0x50", "snat to 10.0.0.1", "accept\nflush ruleset",
+		"accept; flush ruleset", "accept # x", "accept\x00", strings.Repeat("counter ", 4000),
 	} {
 		c := nft.Change{Generation: was, Edits: []nft.Edit{{Chain: "input", Rules: 2, Add: []nft.Addition{{Before: 2, Rule: rule}}}}}
 		if _, err := s.FilterChange(t.Context(), c); err == nil {
-			t.Errorf("taken: %.100q", rule)
+			t.Errorf("accepted: %.100q", rule)
 		}
 	}
 	for name, c := range map[string]nft.Change{
@@ -192,14 +199,14 @@ func TestFilterRefusesForeignText(t *testing.T) {
 		"a chain's name":        {NewChains: []nft.ListedChain{{Name: "a b"}}},
 		"no name":               {GoneChains: []string{""}},
 		"a name with a NUL":     {GoneSets: []string{"group_4\x00"}},
-		"a name that is long":   {NewChains: []nft.ListedChain{{Name: strings.Repeat("x", 5000)}}},
+		"a long name":           {NewChains: []nft.ListedChain{{Name: strings.Repeat("x", 5000)}}},
 	} {
 		c.Generation = was
 		if _, err := s.FilterChange(t.Context(), c); err == nil {
-			t.Errorf("taken: %s", name)
+			t.Errorf("accepted: %s", name)
 		}
 	}
 	if generation(t, s) != was {
-		t.Error("something was done")
+		t.Error("the packet filter was changed")
 	}
 }

@@ -1,4 +1,4 @@
-// Package filter asks and tells the kernel's packet filter.
+// Package filter reads and changes the kernel's packet filter.
 package filter
 
 import (
@@ -21,25 +21,21 @@ import (
 )
 
 const (
-	// tag is how the comment of a rule begins whose counter is read.
+	// tag is the prefix of the comments of rules whose counters are read.
 	tag = "gid:"
 	// logGroup is the netlink group that rules log packets to.
-	logGroup = 0
-	// answersWithin is how long the kernel may take to answer.
+	logGroup      = 0
 	answersWithin = 2 * time.Second
 )
 
-// packetLog is whom PacketLog talks to.
 const packetLog = "the packet log"
 
-// Filter is the packet filter of a machine.
 type Filter struct {
 	home      home.Home
 	commands  *command.Commands
 	netfilter nfnl.Socket
 }
 
-// New returns the packet filter of a machine.
 func New(h home.Home, c *command.Commands) *Filter { return &Filter{home: h, commands: c} }
 
 func (s *Filter) FilterState(ctx context.Context) (host.FilterState, error) {
@@ -52,7 +48,7 @@ func (s *Filter) FilterDigest(ctx context.Context) (string, error) {
 	return ask(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, nftables.Name) })
 }
 
-// FilterDigestOf loads the file in a network namespace of its own, where there is nothing else and no packet passes.
+// FilterDigestOf loads the file in a new network namespace, where it affects no packets.
 func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string, err error) {
 	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return "", err
@@ -60,7 +56,7 @@ func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The thread stays locked, so that it ends with the goroutine: nothing else must run in this namespace.
+		// The thread stays locked, so that it ends with the goroutine: no other goroutine must run in this namespace.
 		runtime.LockOSThread()
 		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			err = fmt.Errorf("making a network namespace: %w", err)
@@ -69,13 +65,13 @@ func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string
 		if _, err = s.commands.Run(ctx, nftables.Load, host.Input{Staged: []host.File{f}}); err != nil {
 			return
 		}
-		var apart nfnl.Socket
-		defer apart.Close()
-		digest, err = apart.Digest(ctx, nftables.Name)
+		var socket nfnl.Socket
+		defer socket.Close()
+		digest, err = socket.Digest(ctx, nftables.Name)
 	}()
 	<-done
 	if err != nil {
-		return "", fmt.Errorf("loading the packet filter aside: %w", err)
+		return "", fmt.Errorf("loading the packet filter in a network namespace of its own: %w", err)
 	}
 	return digest, nil
 }
@@ -93,7 +89,7 @@ func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error
 		if err != nil {
 			return host.FilterCounters{}, err
 		}
-		// The kernel counts its tables from one at each boot.
+		// The kernel numbers its tables from one at each boot.
 		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 		return host.FilterCounters{Table: fmt.Sprintf("%s/%d", bytes.TrimSpace(boot), read.Table), List: read.List}, err
 	})
@@ -124,7 +120,7 @@ func (s *Filter) FilterChange(ctx context.Context, c nft.Change) ([]host.FilterC
 	return removed, nil
 }
 
-// ask bounds a question to the kernel, and says what it was about when it fails.
+// ask bounds a query of the kernel and adds its subject to an error.
 func ask[T any](ctx context.Context, s *Filter, what string, ask func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := s.home.Here(nftables.PacketFilter); err != nil {

@@ -26,13 +26,13 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
-// machine is what these tests need of a machine.
+// machine combines the parts of a machine that these tests need.
 type machine struct {
 	*command.Commands
 	*Filter
 }
 
-// at is a machine with its files below a root, or the real one.
+// at returns a machine with its files below a root, or the real one.
 func at(root string) machine {
 	h := home.Home{Root: root, Foreign: root != ""}
 	f := files.New(h)
@@ -46,7 +46,7 @@ const (
 	ruleC = "01890000-0000-7000-8000-00000000000c"
 )
 
-// table is a table like those the gateway loads, with a bit of everything.
+// table is like the gateway's tables, with a bit of everything.
 const table = `
 table inet gateway
 delete table inet gateway
@@ -87,7 +87,7 @@ table inet gateway {
 }
 `
 
-// load makes the kernel have the table, through the gateway's own way.
+// load loads a table with nft, as the gateway does.
 func load(t testing.TB, s machine, content string) {
 	t.Helper()
 	for _, c := range []host.Command{nftables.Check, nftables.Load} {
@@ -98,7 +98,7 @@ func load(t testing.TB, s machine, content string) {
 	t.Cleanup(func() { nftRun(t, "flush", "ruleset") })
 }
 
-// nftRun does what somebody does by hand.
+// nftRun runs nft as an operator would.
 func nftRun(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("/usr/sbin/nft", args...).CombinedOutput()
@@ -120,16 +120,15 @@ func send(t testing.TB, network, addr string, payload string) {
 	}
 }
 
-// knock tries to open a TCP connection that nobody accepts.
+// knock tries to connect to a TCP port on which no program listens.
 func knock(t testing.TB, addr string) {
 	t.Helper()
 	if conn, err := net.DialTimeout("tcp", addr, 2*time.Second); err == nil {
 		conn.Close()
-		t.Fatalf("somebody listens on %s", addr)
+		t.Fatalf("a program listens on %s", addr)
 	}
 }
 
-// ping sends an echo request.
 func ping(t testing.TB, network, addr string, kind byte) {
 	t.Helper()
 	conn, err := net.Dial(network, addr)
@@ -138,7 +137,7 @@ func ping(t testing.TB, network, addr string, kind byte) {
 	}
 	defer conn.Close()
 	request := []byte{kind, 0, 0, 0, 0, 1, 0, 1}
-	if kind == 8 { // the kernel sums ICMPv6 itself
+	if kind == 8 { // the kernel computes ICMPv6's checksum itself
 		sum := ^(uint16(kind)<<8 + 1 + 1)
 		request[2], request[3] = byte(sum>>8), byte(sum)
 	}
@@ -166,9 +165,9 @@ func TestFilterState(t *testing.T) {
 		t.Fatalf("state = %+v", first)
 	}
 	if again := state(); again != first {
-		t.Fatalf("nothing changed, and the state is %+v after %+v", again, first)
+		t.Fatalf("nothing has changed, but the state is %+v after %+v", again, first)
 	}
-	nftRun(t, "add", "table", "ip", "somebody")
+	nftRun(t, "add", "table", "ip", "foreign")
 	other := state()
 	if other.Generation == first.Generation || !other.Present {
 		t.Fatalf("after a change elsewhere: %+v after %+v", other, first)
@@ -179,13 +178,14 @@ func TestFilterState(t *testing.T) {
 	}
 	nftRun(t, "delete", "table", "inet", "gateway")
 	if got := state(); got.Present {
-		t.Fatalf("after the table went: %+v", got)
+		t.Fatalf("after the table was deleted: %+v", got)
 	}
 }
 
 func TestFilterRefusesABadTable(t *testing.T) {
 	s := at("")
-	_, err := s.Run(t.Context(), nftables.Check, host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte("table inet gateway {\n\tfrobnicate\n}\n")}}})
+	bad := host.Input{Staged: []host.File{{Place: nftables.Table, Content: []byte("table inet gateway {\n\tfrobnicate\n}\n")}}}
+	_, err := s.Run(t.Context(), nftables.Check, bad)
 	var exit *host.ExitError
 	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "/var/lib/gateway-helper/packet-filter.nft:2:2-11: Error: syntax error") {
 		t.Fatalf("err = %v", err)
@@ -242,8 +242,9 @@ func TestFilterDigestNoticesEveryHandEdit(t *testing.T) {
 	// The same table has the same digest, whatever else the kernel has.
 	load(t, s, content)
 	first := digest(t, s)
-	nftRun(t, "add table ip somebody; add chain ip somebody c; add rule ip somebody c accept")
-	nftRun(t, "add table inet somebody; add chain inet somebody input; add rule inet somebody input accept; add set inet somebody s { type ipv4_addr; }; add counter inet somebody c")
+	nftRun(t, "add table ip foreign; add chain ip foreign c; add rule ip foreign c accept")
+	nftRun(t, "add table inet foreign; add chain inet foreign input; add rule inet foreign input accept; "+
+		"add set inet foreign s { type ipv4_addr; }; add counter inet foreign c")
 	if got := digest(t, s); got != first {
 		t.Error("another table changes the digest")
 	}
@@ -266,9 +267,11 @@ func TestFilterDigestIgnoresTraffic(t *testing.T) {
 		ping(t, "ip4:icmp", "127.0.0.1", 8)
 	}
 	listing := nftRun(t, "list", "table", "inet", "gateway")
-	for _, moved := range []string{"127.0.0.1 counter packets 5", "udp dport 4001 counter packets 5", "quota 10 mbytes used 165 bytes", "counter named {\n\t\tpackets 5"} {
+	for _, moved := range []string{
+		"127.0.0.1 counter packets 5", "udp dport 4001 counter packets 5", "quota 10 mbytes used 165 bytes", "counter named {\n\t\tpackets 5",
+	} {
 		if !strings.Contains(listing, moved) {
-			t.Fatalf("the traffic did not make %q:\n%s", moved, listing)
+			t.Fatalf("the traffic did not change %q:\n%s", moved, listing)
 		}
 	}
 	if got := digest(t, s); got != before {
@@ -276,7 +279,7 @@ func TestFilterDigestIgnoresTraffic(t *testing.T) {
 	}
 }
 
-// listed reads the counters as nft tells them.
+// listed returns the counters that nft lists.
 func listed(t testing.TB) map[string]host.FilterCounter {
 	t.Helper()
 	var doc struct {
@@ -297,7 +300,7 @@ func listed(t testing.TB) map[string]host.FilterCounter {
 		}
 		for _, e := range x.Rule.Expr {
 			var n struct{ Packets, Bytes uint64 }
-			if json.Unmarshal(e.Counter, &n) == nil { // a named counter is a text
+			if json.Unmarshal(e.Counter, &n) == nil { // a named counter is a string
 				tag := x.Rule.Comment[4:]
 				was := sums[tag]
 				sums[tag] = host.FilterCounter{Tag: tag, Packets: was.Packets + n.Packets, Bytes: was.Bytes + n.Bytes}
@@ -316,7 +319,7 @@ func counters(t testing.TB, s machine) map[string]host.FilterCounter {
 	byTag := map[string]host.FilterCounter{}
 	for _, c := range read.List {
 		if _, twice := byTag[c.Tag]; twice {
-			t.Errorf("%s is there twice", c.Tag)
+			t.Errorf("%s is listed twice", c.Tag)
 		}
 		byTag[c.Tag] = c
 	}
@@ -336,7 +339,7 @@ func TestFilterCounters(t *testing.T) {
 	knock(t, "127.0.0.1:4003")
 	got := counters(t, s)
 	if diff := cmp.Diff(listed(t), got); diff != "" {
-		t.Fatalf("nft says otherwise:\n%s", diff)
+		t.Fatalf("nft lists other counters:\n%s", diff)
 	}
 	want := host.FilterCounter{Tag: ruleA, Packets: 4, Bytes: 3*(20+8+5) + 40 + 8 + 5}
 	if got[ruleA] != want || got[ruleB].Packets != 1 || len(got) != 3 {
@@ -344,7 +347,7 @@ func TestFilterCounters(t *testing.T) {
 	}
 }
 
-// TestFilterCountersWhileTheTableIsReplaced: what is read is one table, never parts of two.
+// All counters come from the same table, even while it is being replaced.
 func TestFilterCountersWhileTheTableIsReplaced(t *testing.T) {
 	s := at("")
 	render := func(chains int) string {
@@ -505,14 +508,38 @@ func TestPacketLog(t *testing.T) {
 		send func()
 		want host.LoggedPacket
 	}{
-		{"udp", func() { send(t, "udp", "127.0.0.1:4001", "hello") }, host.LoggedPacket{Prefix: "gateway:" + ruleA, InIndex: 1, Proto: 17, Src: lo4, Dst: lo4, DstPort: 4001, Size: 33}},
-		{"udp on v6", func() { send(t, "udp", "[::1]:4001", "hello") }, host.LoggedPacket{Prefix: "gateway:" + ruleA, InIndex: 1, Proto: 17, Src: lo6, Dst: lo6, DstPort: 4001, Size: 53}},
-		{"longer than what is copied", func() { send(t, "udp", "127.0.0.1:4001", strings.Repeat("x", 1000)) }, host.LoggedPacket{Prefix: "gateway:" + ruleA, InIndex: 1, Proto: 17, Src: lo4, Dst: lo4, DstPort: 4001, Size: 1028}},
-		{"tcp", func() { knock(t, "127.0.0.1:4002") }, host.LoggedPacket{Prefix: "gateway:" + ruleB, InIndex: 1, Proto: 6, Src: lo4, Dst: lo4, DstPort: 4002, Size: 60}},
-		{"tcp on v6", func() { knock(t, "[::1]:4002") }, host.LoggedPacket{Prefix: "gateway:" + ruleB, InIndex: 1, Proto: 6, Src: lo6, Dst: lo6, DstPort: 4002, Size: 80}},
-		{"icmp", func() { ping(t, "ip4:icmp", "127.0.0.1", 8) }, host.LoggedPacket{Prefix: "gateway:" + ruleC, InIndex: 1, Proto: 1, Src: lo4, Dst: lo4, Size: 28}},
-		{"icmpv6", func() { ping(t, "ip6:ipv6-icmp", "::1", 128) }, host.LoggedPacket{Prefix: "gateway:" + ruleC, InIndex: 1, Proto: 58, Src: lo6, Dst: lo6, Size: 48}},
-		{"leaving", func() { send(t, "udp", "127.0.0.1:4004", "hello") }, host.LoggedPacket{Prefix: "gateway:out", OutIndex: 1, Proto: 17, Src: lo4, Dst: lo4, DstPort: 4004, Size: 33}},
+		{
+			"udp", func() { send(t, "udp", "127.0.0.1:4001", "hello") },
+			host.LoggedPacket{Prefix: "gateway:" + ruleA, InIndex: 1, Proto: 17, Src: lo4, Dst: lo4, DstPort: 4001, Size: 33},
+		},
+		{
+			"udp on v6", func() { send(t, "udp", "[::1]:4001", "hello") },
+			host.LoggedPacket{Prefix: "gateway:" + ruleA, InIndex: 1, Proto: 17, Src: lo6, Dst: lo6, DstPort: 4001, Size: 53},
+		},
+		{
+			"longer than what is copied", func() { send(t, "udp", "127.0.0.1:4001", strings.Repeat("x", 1000)) },
+			host.LoggedPacket{Prefix: "gateway:" + ruleA, InIndex: 1, Proto: 17, Src: lo4, Dst: lo4, DstPort: 4001, Size: 1028},
+		},
+		{
+			"tcp", func() { knock(t, "127.0.0.1:4002") },
+			host.LoggedPacket{Prefix: "gateway:" + ruleB, InIndex: 1, Proto: 6, Src: lo4, Dst: lo4, DstPort: 4002, Size: 60},
+		},
+		{
+			"tcp on v6", func() { knock(t, "[::1]:4002") },
+			host.LoggedPacket{Prefix: "gateway:" + ruleB, InIndex: 1, Proto: 6, Src: lo6, Dst: lo6, DstPort: 4002, Size: 80},
+		},
+		{
+			"icmp", func() { ping(t, "ip4:icmp", "127.0.0.1", 8) },
+			host.LoggedPacket{Prefix: "gateway:" + ruleC, InIndex: 1, Proto: 1, Src: lo4, Dst: lo4, Size: 28},
+		},
+		{
+			"icmpv6", func() { ping(t, "ip6:ipv6-icmp", "::1", 128) },
+			host.LoggedPacket{Prefix: "gateway:" + ruleC, InIndex: 1, Proto: 58, Src: lo6, Dst: lo6, Size: 48},
+		},
+		{
+			"leaving", func() { send(t, "udp", "127.0.0.1:4004", "hello") },
+			host.LoggedPacket{Prefix: "gateway:out", OutIndex: 1, Proto: 17, Src: lo4, Dst: lo4, DstPort: 4004, Size: 33},
+		},
 	} {
 		began := time.Now()
 		x.send()
@@ -532,7 +559,7 @@ func TestPacketLog(t *testing.T) {
 			t.Errorf("%s:\n%+v, want\n%+v", x.name, p, x.want)
 		}
 	}
-	// A rate limit of the rule is the kernel's business: of 20 drops, 5 are logged.
+	// The kernel applies the rule's rate limit: of 20 drops, 5 are logged.
 	for range 20 {
 		send(t, "udp", "127.0.0.1:4003", "x")
 	}
@@ -543,11 +570,11 @@ func TestPacketLog(t *testing.T) {
 	}
 }
 
-func TestPacketLogIsSoonAndInOrder(t *testing.T) {
+func TestPacketLogOrder(t *testing.T) {
 	s := at("")
 	load(t, s, logged)
 	packets := follow(t, s)
-	// More than fit into one datagram.
+	// More packets than fit into one datagram.
 	conn, err := net.Dial("udp", "127.0.0.1:4001")
 	if err != nil {
 		t.Fatal(err)
@@ -559,7 +586,7 @@ func TestPacketLogIsSoonAndInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A refused write has sent nothing: of the rest, each has its place.
+	// A refused write sends nothing. The other packets are logged in order.
 	got, last := packets(n/2), -1
 	for i, p := range got {
 		size := p.Size - 28
@@ -570,10 +597,10 @@ func TestPacketLogIsSoonAndInOrder(t *testing.T) {
 	}
 }
 
-func TestPacketLogIsTaken(t *testing.T) {
+func TestPacketLogHasOneReader(t *testing.T) {
 	s := at("")
 	follow(t, s)
-	err := s.PacketLog(t.Context(), func([]host.LoggedPacket, uint64) { t.Error("the log is read twice") })
+	err := s.PacketLog(t.Context(), func([]host.LoggedPacket, uint64) { t.Error("the log has two readers") })
 	if !errors.Is(err, syscall.EBUSY) || err.Error() != "another program reads packet log group 0: device or resource busy" {
 		t.Errorf("err = %v", err)
 	}
@@ -585,13 +612,13 @@ func TestFilterIsNotPermitted(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with its loss of rights
+		runtime.LockOSThread() // the thread, which loses its capabilities, ends with the goroutine
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
 		if logErr = unix.Capset(&header, &none[0]); logErr != nil {
 			return
 		}
-		logErr = s.PacketLog(t.Context(), func([]host.LoggedPacket, uint64) { t.Error("the log is open") })
+		logErr = s.PacketLog(t.Context(), func([]host.LoggedPacket, uint64) { t.Error("the log was opened") })
 		_, stateErr = s.FilterState(t.Context())
 	}()
 	<-done
@@ -611,7 +638,8 @@ func BenchmarkFilterCounters(b *testing.B) {
 		for i := range x.chains {
 			fmt.Fprintf(&text, "\tchain c%d {\n", i)
 			for j := range x.rules {
-				fmt.Fprintf(&text, "\t\tip saddr 192.0.2.1 tcp dport %d counter accept comment \"gid:01890000-0000-7000-8000-%012d\"\n", j+1, i*x.rules+j)
+				rule := "\t\tip saddr 192.0.2.1 tcp dport %d counter accept comment \"gid:01890000-0000-7000-8000-%012d\"\n"
+				fmt.Fprintf(&text, rule, j+1, i*x.rules+j)
 			}
 			text.WriteString("\t}\n")
 		}

@@ -14,13 +14,14 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 )
 
-// neighbour changes a table of its own as fast as it can, until the test is over.
+// neighbour changes another table as fast as it can, until the test ends.
 func neighbour(t *testing.T) {
 	t.Helper()
 	nftRun(t, "add", "table", "inet", "neighbour")
 	nftRun(t, "add", "set", "inet", "neighbour", "blocked", "{ type ipv4_addr; }")
-	// One process with many transactions: each line of its input is one.
-	lines := strings.Repeat("add element inet neighbour blocked { 192.0.2.1 }\ndelete element inet neighbour blocked { 192.0.2.1 }\n", 2000)
+	// Each line of a process's input is a transaction.
+	const element = " element inet neighbour blocked { 192.0.2.1 }\n"
+	lines := strings.Repeat("add"+element+"delete"+element, 2000)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -34,7 +35,7 @@ func neighbour(t *testing.T) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// many is a table whose dump takes several datagrams.
+// many returns a table whose dump takes several datagrams.
 func many(rules int) string {
 	var b strings.Builder
 	b.WriteString("table inet gateway\ndelete table inet gateway\ntable inet gateway {\n\tchain c {\n")
@@ -49,7 +50,7 @@ func many(rules int) string {
 	return b.String()
 }
 
-// TestFilterReadsBesideABusyNeighbour: transactions on the tables of others do not keep the gateway from reading its own.
+// Transactions on other tables do not keep the gateway from reading its own.
 func TestFilterReadsBesideABusyNeighbour(t *testing.T) {
 	s := at("")
 	load(t, s, many(600))
@@ -64,7 +65,7 @@ func TestFilterReadsBesideABusyNeighbour(t *testing.T) {
 	}
 	for began, reads := moved(), 0; reads < 50 || moved() < began+200; reads++ {
 		if got := digest(t, s); got != want {
-			t.Fatal("the digest changed with the table of another")
+			t.Fatal("the digest changed with another table")
 		}
 		if got := counters(t, s); len(got) != 601 || got["599"].Packets != 599 {
 			t.Fatalf("%d counters, the last %+v", len(got), got["599"])
@@ -72,11 +73,12 @@ func TestFilterReadsBesideABusyNeighbour(t *testing.T) {
 	}
 }
 
-// TestFilterDigestOf: what a file becomes is known without looking at the table that is there.
+// The digest of a file does not depend on the loaded table, and is the digest of the table that it becomes.
 func TestFilterDigestOf(t *testing.T) {
 	s := at("")
 	file := func(elements string) host.File {
-		return host.File{Place: nftables.Table, Content: []byte(strings.Replace(fmt.Sprintf(table, "x"), "192.0.2.0/24, 198.51.100.7", elements, 1))}
+		content := strings.Replace(fmt.Sprintf(table, "x"), "192.0.2.0/24, 198.51.100.7", elements, 1)
+		return host.File{Place: nftables.Table, Content: []byte(content)}
 	}
 	of := func(f host.File) string {
 		t.Helper()
@@ -89,20 +91,20 @@ func TestFilterDigestOf(t *testing.T) {
 	first := file("192.0.2.0/24, 198.51.100.7")
 	want := of(first)
 	if state, err := s.FilterState(t.Context()); err != nil || state.Present {
-		t.Fatalf("looking loaded the table: %+v %v", state, err)
+		t.Fatalf("the table was loaded: %+v %v", state, err)
 	}
 	load(t, s, string(first.Content))
 	if digest(t, s) != want {
-		t.Error("the table is another than the file becomes")
+		t.Error("the digest of the loaded table differs from that of its file")
 	}
-	// Sets that were filled anew are the same as sets that were loaded so.
+	// A refilled set has the same digest as one that was loaded with the elements.
 	nftRun(t, "flush set inet gateway hosts; add element inet gateway hosts { 203.0.113.0/24, 192.0.2.9 }")
 	if second := of(file("203.0.113.0/24, 192.0.2.9")); second == want || digest(t, s) != second {
 		t.Error("refilled sets differ from loaded ones")
 	}
 	nftRun(t, "add", "rule", "inet", "gateway", "unused", "accept")
 	if digest(t, s) == of(file("203.0.113.0/24, 192.0.2.9")) {
-		t.Error("a foreign rule does not show")
+		t.Error("a foreign rule does not change the digest")
 	}
 	if _, err := s.FilterDigestOf(t.Context(), host.File{Place: nftables.Table, Content: []byte("nonsense")}); err == nil {
 		t.Error("nonsense has a digest")
@@ -112,15 +114,15 @@ func TestFilterDigestOf(t *testing.T) {
 	}
 }
 
-// TestFilterChanges: every transaction is heard of, also one of thousands of rules.
+// Every transaction is reported, even one with thousands of rules.
 func TestFilterChanges(t *testing.T) {
 	s := at("")
 	ctx, stop := context.WithCancel(t.Context())
-	heard, ended := make(chan struct{}, 1), make(chan error, 1)
+	changes, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
 		ended <- s.FilterChanges(ctx, func() {
 			select {
-			case heard <- struct{}{}:
+			case changes <- struct{}{}:
 			default:
 			}
 		})
@@ -128,14 +130,14 @@ func TestFilterChanges(t *testing.T) {
 	wait := func(what string) {
 		t.Helper()
 		select {
-		case <-heard:
+		case <-changes:
 		case err := <-ended:
 			t.Fatalf("%s: %v", what, err)
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%s: nothing was heard", what)
+			t.Fatalf("%s: no change was reported", what)
 		}
 	}
-	wait("the beginning")
+	wait("the start")
 	path := t.TempDir() + "/table"
 	if err := os.WriteFile(path, []byte(many(10000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -143,9 +145,9 @@ func TestFilterChanges(t *testing.T) {
 	nftRun(t, "-f", path)
 	wait("a large table")
 	nftRun(t, "add", "table", "ip", "neighbour")
-	wait("another's table")
+	wait("another table")
 	nftRun(t, "flush", "ruleset")
-	wait("nothing left")
+	wait("an empty ruleset")
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)

@@ -1,4 +1,5 @@
-// Package jobs keeps the wishes for jobs, has their units start, and reads how they go. It is all that root does for who wishes.
+// Package jobs stores the wishes (requests) for jobs, starts their units, and reads their progress. The root helper does nothing more
+// for a client: what a wish says is checked by the job.
 package jobs
 
 import (
@@ -24,16 +25,15 @@ type Starter interface {
 	Begin(ctx context.Context, n job.Name) error
 }
 
-// Jobs are those of one machine.
 type Jobs struct {
 	home  home.Home
 	units Starter
 }
 
-// New returns those of a machine. Without someone who starts units, no job begins.
+// New accepts nil units; then no job can begin.
 func New(h home.Home, units Starter) *Jobs { return &Jobs{h, units} }
 
-// Open opens the folder of a job. Below a root folder it belongs to who runs the gateway.
+// Open opens the folder of a job. Its group is the gateway's, except below a root folder, where there is no such group.
 func Open(h home.Home, n job.Name) (job.Folder, error) {
 	gid := -1
 	if h.Root == "" {
@@ -45,49 +45,48 @@ func Open(h home.Home, n job.Name) (job.Folder, error) {
 	return job.OpenFolder(h.Root, n, gid)
 }
 
-// wishLimit bounds a wish.
-const wishLimit = 64 << 10
+const wishLimit = 64 << 10 // bytes
 
-// plainName is that of what a wish has. It keeps a second spelling of the id out.
+// plainName is the form of a wish's field names. It keeps out a second spelling of id, such as ID.
 var plainName = regexp.MustCompile(`^[a-z_]+$`)
 
-// complete gives a wish its id and its time. What else it says is for the job to judge.
+// complete gives a wish its id and its time. The job checks the other fields.
 func complete(wish []byte) (map[string]any, error) {
-	var said map[string]any
+	var fields map[string]any
 	if len(wish) > wishLimit {
 		return nil, fmt.Errorf("a wish of %d bytes is too long", len(wish))
 	}
-	if err := json.Unmarshal(wish, &said); err != nil || said == nil {
+	if err := json.Unmarshal(wish, &fields); err != nil || fields == nil {
 		return nil, errors.Join(errors.New("a wish is a JSON object"), err)
 	}
-	for name := range said {
+	for name := range fields {
 		if !plainName.MatchString(name) {
-			return nil, fmt.Errorf("a wish has no %.40q", name)
+			return nil, fmt.Errorf("a wish has no field %.40q", name)
 		}
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
 	}
-	said["id"], said["at"] = id.String(), time.Now().UTC()
-	return said, nil
+	fields["id"], fields["at"] = id.String(), time.Now().UTC()
+	return fields, nil
 }
 
-// BeginJob writes the wish down and starts what grants it.
+// BeginJob stores the wish and starts the unit of the job.
 func (j *Jobs) BeginJob(ctx context.Context, n job.Name, wish []byte, secret string) error {
 	if j.units == nil || j.home.Foreign || !n.Wished() {
 		return fmt.Errorf("this machine has no unit %.40q: %w", string(n), host.ErrNotInstalled)
 	}
-	said, err := complete(wish)
+	fields, err := complete(wish)
 	if err != nil {
 		return err
 	}
 	folder, err := Open(j.home, n)
 	if err == nil {
-		err = folder.Wish(said)
+		err = folder.Wish(fields)
 	}
 	if n.Runs(err) {
-		return errors.Join(err, j.units.Begin(ctx, n)) // one that was interrupted goes on
+		return errors.Join(err, j.units.Begin(ctx, n)) // an interrupted job continues
 	}
 	if err != nil {
 		return err
@@ -115,12 +114,12 @@ func (j *Jobs) ReadJob(n job.Name) (wish, record []byte, err error) {
 		}
 		return content
 	}
-	// The record first: a job that ends meanwhile removes its wish last.
+	// The record first: a job that ends in between removes its wish last.
 	record = read(n.RecordFile())
 	return read(n.WishFile()), record, err
 }
 
-// EndJob removes the wish, unless it is another one.
+// EndJob removes the wish with this id; a newer wish stays.
 func (j *Jobs) EndJob(_ context.Context, n job.Name, id string) error {
 	if n != job.Repair {
 		return fmt.Errorf("the job %.40q ends when its program does", string(n))

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// units notes what is begun.
+// units records what was begun.
 type units struct {
 	mu    sync.Mutex
 	begun []job.Name
@@ -31,12 +31,11 @@ func (u *units) Begin(_ context.Context, n job.Name) error {
 	return u.fails
 }
 
-// begin wishes for a job.
 func begin(t *testing.T, j *Jobs, n job.Name) error {
 	return j.BeginJob(t.Context(), n, []byte(`{"version":"1.1.0"}`), "")
 }
 
-// Of many wishes one is granted, and the others learn that one is and have it go on.
+// Of many wishes at once one is granted. The others learn that the job runs, and start its unit again in case it was interrupted.
 func TestOneAtATime(t *testing.T) {
 	u := &units{}
 	j := New(home.Home{Root: t.TempDir()}, u)
@@ -64,13 +63,14 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 	var wish struct{ ID, Version string }
-	if content, _, err := j.ReadJob(job.Upgrade); err != nil || json.Unmarshal(content, &wish) != nil || wish.Version != "1.1.0" || wish.ID != last.ID {
+	content, _, err := j.ReadJob(job.Upgrade)
+	if err != nil || json.Unmarshal(content, &wish) != nil || wish.Version != "1.1.0" || wish.ID != last.ID {
 		t.Errorf("%s, %v", content, err)
 	}
 }
 
-// Of an upgrade and a restore that are wished for at the same moment exactly one is granted, and the other one's wish is not written down.
-func TestOfAnUpgradeAndARestoreOneWins(t *testing.T) {
+// Of an upgrade and a restore that are requested at the same moment exactly one is granted; the other's wish is not stored.
+func TestUpgradeAndRestoreExcludeEachOther(t *testing.T) {
 	for round := range 300 {
 		h := home.Home{Root: t.TempDir()}
 		j := New(h, &units{})
@@ -92,8 +92,8 @@ func TestOfAnUpgradeAndARestoreOneWins(t *testing.T) {
 	}
 }
 
-// A repair has one wish, which stays until that repair has ended. Another one has the job go on, and neither an upgrade nor a repair begins
-// while the other one runs. Only a repair is ended by who asks.
+// A repair has one wish, which stays until the repair has ended. A second wish starts the unit again. An upgrade and a repair exclude
+// each other. A client can end only a repair.
 func TestWish(t *testing.T) {
 	h, u := home.Home{Root: t.TempDir()}, &units{}
 	j := New(h, u)
@@ -141,18 +141,19 @@ func TestWish(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := j.EndJob(t.Context(), job.Upgrade, upgrade.ID); err == nil {
-		t.Error("an upgrade is ended from outside")
+		t.Error("an upgrade was ended by a client")
 	}
 	if now, err := job.Upgrade.Wish(j); err != nil || now != upgrade {
 		t.Errorf("%+v, %v", now, err)
 	}
 }
 
-// What cannot be granted leaves no wish, and no passphrase.
-func TestWishesThatAreRefused(t *testing.T) {
+// A wish that cannot be granted leaves no wish file and no passphrase.
+func TestRefusedWishes(t *testing.T) {
 	h := home.Home{Root: t.TempDir()}
 	for name, j := range map[string]*Jobs{
-		"no one starts units": New(h, nil), "another's machine": New(home.Home{Root: h.Root, Foreign: true}, &units{}), "it has no such unit": New(h, &units{fails: host.ErrNotInstalled}),
+		"no units": New(h, nil), "foreign machine": New(home.Home{Root: h.Root, Foreign: true}, &units{}),
+		"no such unit": New(h, &units{fails: host.ErrNotInstalled}),
 	} {
 		for _, n := range job.Names() {
 			if err := j.BeginJob(t.Context(), n, []byte(`{}`), "canary"); !errors.Is(err, host.ErrNotInstalled) {
@@ -168,24 +169,25 @@ func TestWishesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A wish is a small object. Its id and its time are the machine's to give, however who asks spells them.
-func TestFormOfAWish(t *testing.T) {
+// A wish is a small JSON object. The machine sets its id and its time, however the client spells them.
+func TestWishForm(t *testing.T) {
 	u := &units{}
 	j := New(home.Home{Root: t.TempDir()}, u)
 	for _, wish := range []string{
-		"", "null", "7", `"x"`, "[]", `{"version"`, `{} {}`, `{"version":"1","version":"2"}`, `{"ID":"../x"}`, `{"../x":1}`, `{"v":"` + strings.Repeat("x", wishLimit) + `"}`,
+		"", "null", "7", `"x"`, "[]", `{"version"`, `{} {}`, `{"version":"1","version":"2"}`, `{"ID":"../x"}`, `{"../x":1}`,
+		`{"v":"` + strings.Repeat("x", wishLimit) + `"}`,
 	} {
 		if err := j.BeginJob(t.Context(), job.Upgrade, []byte(wish), ""); err == nil {
-			t.Errorf("%.40s is a wish", wish)
+			t.Errorf("%.40s was accepted", wish)
 		}
 	}
 	for _, n := range []job.Name{"", "ssh", "../gateway-upgrade", job.Refresh, job.Database} {
 		if err := begin(t, j, n); !errors.Is(err, host.ErrNotInstalled) {
-			t.Errorf("%q is wished for: %v", n, err)
+			t.Errorf("%q was accepted: %v", n, err)
 		}
 	}
 	if len(u.begun) != 0 {
-		t.Errorf("%v is begun", u.begun)
+		t.Errorf("%v was begun", u.begun)
 	}
 	if err := j.BeginJob(t.Context(), job.Upgrade, []byte(`{"id":"../x","at":"1970-01-01T00:00:00Z"}`), ""); err != nil {
 		t.Fatal(err)

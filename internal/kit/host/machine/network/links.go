@@ -1,4 +1,5 @@
-// Package network reads and changes links, addresses, routes and routing rules of the kernel, and finds who uses its ports.
+// Package network reads and changes the kernel's interfaces, addresses, routes and routing rules, and finds the processes that use a
+// port.
 package network
 
 import (
@@ -18,13 +19,11 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// Network is what the kernel of a machine knows about links, addresses and routes.
 type Network struct{ home home.Home }
 
-// New returns the network of a machine.
 func New(h home.Home) *Network { return &Network{h} }
 
-// Links lists the network interfaces of the kernel, by index.
+// Links lists the kernel's network interfaces in the order of their indexes.
 func (s *Network) Links(ctx context.Context) ([]host.Link, error) {
 	found, err := Dump(ctx, netlink.LinkList)
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Network) Links(ctx context.Context) ([]host.Link, error) {
 	return links, nil
 }
 
-// Dump asks the kernel for a list. A list that changed while it was read is read again.
+// Dump reads a list from the kernel, again if it changed in between.
 func Dump[T any](ctx context.Context, ask func() (T, error)) (list T, err error) {
 	for range 10 {
 		if err := ctx.Err(); err != nil {
@@ -75,7 +74,7 @@ func newLink(l netlink.Link, names map[int]string) host.Link {
 	case *netlink.Bond:
 		link.BondMode = l.Mode.String()
 	}
-	if link.Address == "" && a.EncapType == "loopback" { // netlink leaves the zero address out
+	if link.Address == "" && a.EncapType == "loopback" { // netlink omits an address of zeros
 		link.Address = "00:00:00:00:00:00"
 	}
 	if n := a.Statistics; n != nil {
@@ -86,7 +85,7 @@ func newLink(l netlink.Link, names map[int]string) host.Link {
 	return link
 }
 
-// addresses lists the addresses of all links, by index of the link. The library does not read who made an address.
+// addresses lists the addresses of all interfaces, by index. It does so itself because the library does not read an address's protocol.
 func addresses() (map[int][]host.LinkAddr, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
 	req.AddData(nl.NewIfAddrmsg(unix.AF_UNSPEC))
@@ -116,7 +115,7 @@ func linkAddr(header *nl.IfAddrmsg, attrs []syscall.NetlinkRouteAttr) (host.Link
 		switch attr.Attr.Type {
 		case unix.IFA_ADDRESS:
 			address, _ = netip.AddrFromSlice(attr.Value)
-		case unix.IFA_LOCAL: // differs from the former on point-to-point links, where that is the other end
+		case unix.IFA_LOCAL: // on point-to-point links IFA_ADDRESS is the peer
 			local, _ = netip.AddrFromSlice(attr.Value)
 		case unix.IFA_FLAGS:
 			flags = binary.NativeEndian.Uint32(attr.Value)
@@ -150,7 +149,7 @@ func scopeName(scope int) string {
 	return "nowhere"
 }
 
-// linkFlags names the flags as iproute2 does, in its order.
+// linkFlags are the flags in iproute2's order and with its names.
 var linkFlags = []struct {
 	bit  uint32
 	name string

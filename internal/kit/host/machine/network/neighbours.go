@@ -11,13 +11,13 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// tick is the unit of the kernel's ages, on every architecture that Debian has.
+// tick is the unit of the kernel's ages: USER_HZ is 100 on all of Debian's architectures.
 const tick = time.Second / 100
 
-// answering are the states of neighbours that are known to be there, or were.
-const answering = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT
+// knownStates are the states of neighbours that exist, or did.
+const knownStates = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT
 
-// Neighbours lists the machines that the kernel has found on its links.
+// Neighbours lists the machines that the kernel knows on its networks.
 func (s *Network) Neighbours(ctx context.Context) ([]host.Neighbour, error) {
 	links, err := Dump(ctx, netlink.LinkList)
 	if err != nil {
@@ -34,11 +34,13 @@ func (s *Network) Neighbours(ctx context.Context) ([]host.Neighbour, error) {
 	var list []host.Neighbour
 	for _, n := range found {
 		address := AddrOf(n.IP)
-		// What a bridge has learned has no address, and what a multicast group is sent to no machine.
-		if !address.IsValid() || address.IsMulticast() || n.State&answering == 0 || len(n.HardwareAddr) != 6 {
+		// Entries that a bridge has learned have no address, and multicast groups are not machines.
+		if !address.IsValid() || address.IsMulticast() || n.State&knownStates == 0 || len(n.HardwareAddr) != 6 {
 			continue
 		}
-		list = append(list, host.Neighbour{Address: address, MAC: n.HardwareAddr.String(), Link: names[n.LinkIndex], Confirmed: time.Duration(n.Confirmed) * tick})
+		list = append(list, host.Neighbour{
+			Address: address, MAC: n.HardwareAddr.String(), Link: names[n.LinkIndex], Confirmed: time.Duration(n.Confirmed) * tick,
+		})
 	}
 	return list, nil
 }

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// Who answers, or did, is a neighbour; who does not, and a group that packets are sent to, is none.
+// A machine that answers, or did, is a neighbour. One that never answered is not, nor is a multicast group.
 func TestNeighbours(t *testing.T) {
 	ip := func(words string) {
 		t.Helper()

@@ -22,13 +22,13 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// ifaProto is the attribute that says who made an address. The kernel has it since 5.18, the library not yet.
+// ifaProto is IFA_PROTO, which tells who added an address. The kernel has had it since 5.18; the library does not know it.
 const ifaProto = 11
 
-// bondCheck is how often a bond looks whether its members are connected, in milliseconds. The kernel's own default is never.
+// bondCheck is how often a bond checks whether its members are connected, in milliseconds. The kernel's default is never.
 const bondCheck = 100
 
-// LinkByName finds a link whose name can be one; the kernel would look for others by other means.
+// LinkByName finds an interface. It refuses invalid names, which the library may look up by alternative name.
 func LinkByName(name string) (netlink.Link, error) {
 	if _, err := value.Parse[value.IfName](name); err != nil {
 		return nil, fmt.Errorf("%q %w", name, err)
@@ -40,7 +40,6 @@ func LinkByName(name string) (netlink.Link, error) {
 	return l, err
 }
 
-// managedLink finds a link that is to be changed.
 func (s *Network) managedLink(ctx context.Context, name string) (netlink.Link, error) {
 	if err := s.home.Network(ctx); err != nil {
 		return nil, err
@@ -48,14 +47,14 @@ func (s *Network) managedLink(ctx context.Context, name string) (netlink.Link, e
 	return LinkByName(name)
 }
 
-// LinkKinds are the kinds of link that the kernel has. It is asked for links that it refuses in any case: a kernel that has the kind says what
-// is wrong with the link.
+// LinkKinds lists the kinds of interface that the kernel supports. It requests invalid interfaces, so that none is created: a kernel
+// that supports the kind reports another error than EOPNOTSUPP.
 func (s *Network) LinkKinds(ctx context.Context) ([]string, error) {
 	if err := s.home.Network(ctx); err != nil {
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.HardwareAddr = "gateway-probe", net.HardwareAddr{0} // an address of one byte
+	attrs.Name, attrs.HardwareAddr = "gateway-probe", net.HardwareAddr{0} // a MAC address of one byte is invalid
 	kinds := []string{}
 	for _, link := range []netlink.Link{
 		&netlink.Vlan{LinkAttrs: attrs, VlanId: 4095, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q},
@@ -72,7 +71,7 @@ func (s *Network) LinkKinds(ctx context.Context) ([]string, error) {
 	return kinds, nil
 }
 
-// CreateLink makes a vlan, a bridge or a bond.
+// CreateLink creates a VLAN, a bridge or a bond.
 func (s *Network) CreateLink(ctx context.Context, n host.NewLink) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err
@@ -166,7 +165,6 @@ func (s *Network) RemoveLink(ctx context.Context, name string) error {
 	return nil
 }
 
-// addressRequest is what adding and removing an address have in common.
 func addressRequest(kind, flags int, link netlink.Link, a netip.Prefix) *nl.NetlinkRequest {
 	family := unix.AF_INET6
 	if a.Addr().Is4() {
@@ -181,7 +179,7 @@ func addressRequest(kind, flags int, link netlink.Link, a netip.Prefix) *nl.Netl
 	return req
 }
 
-// SetAddress gives a link an address of the gateway.
+// SetAddress adds or replaces an address that the gateway owns.
 func (s *Network) SetAddress(ctx context.Context, name string, a host.NewAddr) error {
 	link, err := s.managedLink(ctx, name)
 	if err != nil {
@@ -190,7 +188,7 @@ func (s *Network) SetAddress(ctx context.Context, name string, a host.NewAddr) e
 	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, link, a.Prefix)
 	req.AddData(nl.NewRtAttr(ifaProto, []byte{host.Owner(a.Protocol)}))
 	if a.Prefix.Addr().Is4() {
-		// Networks of two and of one address have no broadcast address (RFC 3021).
+		// Networks of one or two addresses have no broadcast address (RFC 3021).
 		if a.Prefix.Bits() < 31 {
 			req.AddData(nl.NewRtAttr(unix.IFA_BROADCAST, value.Last(a.Prefix.Masked()).AsSlice()))
 		}
@@ -216,7 +214,7 @@ func (s *Network) RemoveAddress(ctx context.Context, name string, a netip.Prefix
 	return err
 }
 
-// Settings of the kernel that make the machine a router.
+// The kernel settings of a router.
 const (
 	forward4 = "net/ipv4/ip_forward"
 	forward6 = "net/ipv6/conf/all/forwarding"
@@ -225,7 +223,7 @@ const (
 
 func acceptRASetting(link string) string { return "net/ipv6/conf/" + link + "/accept_ra" }
 
-// setting reads a number of the kernel's settings; ok is false where the kernel does not have it.
+// setting reads a numeric kernel setting; ok is false if the kernel does not have it.
 func setting(name string) (n int, ok bool) {
 	content, err := os.ReadFile(filepath.Join("/proc/sys", name))
 	if err != nil {
@@ -235,29 +233,29 @@ func setting(name string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// foundSettings has what the gateway has changed since the machine started, as it was before: a setting and its number in each line. The package
-// puts these back when it is removed. What a reboot makes of them is not the gateway's.
-const foundSettings = "/run/gateway-helper/kernel-settings"
+// originalSettings is a file with the values of settings from before the gateway first changed them, one setting and value per line. The
+// Debian package restores them when it is removed. A reboot resets them anyway, so the file is in /run.
+const originalSettings = "/run/gateway-helper/kernel-settings"
 
-// setSetting changes one of the kernel's settings. Before the first time it notes what was there.
+// setSetting changes a kernel setting. It records the original value before the first change.
 func (s *Network) setSetting(name string, n int) error {
-	if err := s.noteFound(name); err != nil {
-		return fmt.Errorf("noting the setting %s: %w", name, err)
+	if err := s.recordOriginal(name); err != nil {
+		return fmt.Errorf("recording the original setting %s: %w", name, err)
 	}
 	return os.WriteFile(filepath.Join("/proc/sys", name), []byte(strconv.Itoa(n)), 0o644)
 }
 
-func (s *Network) noteFound(name string) error {
+func (s *Network) recordOriginal(name string) error {
 	was, ok := setting(name)
 	if !ok {
-		return nil // writing says what is wrong
+		return nil // the write that follows fails with the reason
 	}
-	path := s.home.Path(foundSettings)
-	noted, err := os.ReadFile(path)
+	path := s.home.Path(originalSettings)
+	recorded, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for line := range strings.Lines(string(noted)) {
+	for line := range strings.Lines(string(recorded)) {
 		if strings.HasPrefix(line, name+" ") {
 			return nil
 		}
@@ -265,7 +263,7 @@ func (s *Network) noteFound(name string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, fmt.Appendf(noted, "%s %d\n", name, was), 0o644)
+	return renameio.WriteFile(path, fmt.Appendf(recorded, "%s %d\n", name, was), 0o644)
 }
 
 func acceptRA(link string) int {
@@ -275,14 +273,14 @@ func acceptRA(link string) int {
 	return -1
 }
 
-// Forwarding tells whether the machine forwards packets. A kernel without IPv6 has nothing to turn on.
+// Forwarding reports whether the machine forwards packets. For a kernel without IPv6 that counts as on: there is nothing to turn on.
 func (s *Network) Forwarding(ctx context.Context) (host.Forwarding, error) {
 	on := func(name string) bool { n, ok := setting(name); return !ok || n != 0 }
 	_, ipv6 := setting(forward6)
 	return host.Forwarding{IPv4: on(forward4), IPv6: on(forward6), NoIPv6: !ipv6, KeepsSecondaries: on(promote)}, ctx.Err()
 }
 
-// Forward makes the machine forward packets, or stop. What is as it should be is not written again.
+// Forward turns the forwarding of packets on or off. Settings that are right already are not written.
 func (s *Network) Forward(ctx context.Context, on bool) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err
@@ -306,7 +304,7 @@ func (s *Network) Forward(ctx context.Context, on bool) error {
 	return nil
 }
 
-// AcceptRouters lets a link learn its default route from routers even though the machine forwards.
+// AcceptRouters lets an interface learn its default route from router advertisements although the machine forwards packets.
 func (s *Network) AcceptRouters(ctx context.Context, name string) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err

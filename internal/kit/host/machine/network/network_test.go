@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-func TestNamesAreReadAsIproute2Does(t *testing.T) {
+func TestNamesAreReadAsInIproute2(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
 	content := "# a comment\n255\tlocal\n 100 isp # behind it\n0x65 hex\nnonsense\n7\n4294967296 toobig\n-1 negative\n200 two words\n"
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
@@ -31,7 +31,7 @@ func TestNamesAreReadAsIproute2Does(t *testing.T) {
 	}
 }
 
-// Below a root folder every verb that changes the network is refused, before it looks at anything.
+// Below a root folder every call that changes the network is refused at once.
 func TestRootFolderRefusesToTouchTheNetwork(t *testing.T) {
 	s, ctx := New(home.Home{Root: t.TempDir(), Foreign: true}), t.Context()
 	p := netip.MustParsePrefix("192.0.2.1/24")
@@ -60,7 +60,7 @@ func TestRootFolderRefusesToTouchTheNetwork(t *testing.T) {
 	}
 }
 
-// The kernel is asked for its kinds of link without a link being made.
+// LinkKinds creates no interface.
 func TestLinkKinds(t *testing.T) {
 	s, ctx := New(home.Home{}), t.Context()
 	kinds, err := s.LinkKinds(ctx)
@@ -68,7 +68,7 @@ func TestLinkKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := LinkByName("gateway-probe"); err == nil {
-		t.Error("a link was made")
+		t.Error("a link was created")
 	}
 	for _, kind := range []string{"bridge", "bond"} {
 		err := s.CreateLink(ctx, host.NewLink{Name: "kind-" + kind, Kind: kind, BondMode: "active-backup", Alias: host.OwnAlias + "kind"})
@@ -78,8 +78,8 @@ func TestLinkKinds(t *testing.T) {
 	}
 }
 
-// What is changed of the kernel's settings is noted as it was before the first change, also by another process.
-func TestFoundSettingsAreNoted(t *testing.T) {
+// The value of a kernel setting from before the first change is recorded, and kept by later processes.
+func TestOriginalSettingsAreRecorded(t *testing.T) {
 	h := home.Home{Root: t.TempDir()}
 	if n, ok := setting(forward4); !ok || n != 0 {
 		t.Fatalf("the namespace forwards already: %d, %v", n, ok)
@@ -92,13 +92,13 @@ func TestFoundSettingsAreNoted(t *testing.T) {
 	if err := New(h).AcceptRouters(t.Context(), "lo"); err != nil {
 		t.Fatal(err)
 	}
-	noted, err := os.ReadFile(h.Path(foundSettings))
+	recorded, err := os.ReadFile(h.Path(originalSettings))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"net/ipv4/ip_forward 0\n", "net/ipv6/conf/all/forwarding 0\n", "net/ipv6/conf/lo/accept_ra 1\n"} {
-		if strings.Count(string(noted), want) != 1 {
-			t.Errorf("%q is not once in\n%s", want, noted)
+		if strings.Count(string(recorded), want) != 1 {
+			t.Errorf("%q is not once in\n%s", want, recorded)
 		}
 	}
 	if n, _ := setting(forward4); n != 1 {
@@ -109,7 +109,7 @@ func TestFoundSettingsAreNoted(t *testing.T) {
 	}
 }
 
-// TestLinks compares with what iproute2 says.
+// TestLinks compares with the output of iproute2.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("ip", "-j", "address").Output()
 	if err != nil {
@@ -140,7 +140,7 @@ func TestLinks(t *testing.T) {
 	for i, w := range want {
 		l := links[i]
 		l.RxBytes, l.TxBytes, l.RxPackets, l.TxPackets, l.RxDrop, l.TxDrop = 0, 0, 0, 0, 0, 0
-		l.Kind, l.Alias, l.Master, l.Parent, l.VLANID, l.BondMode, l.AcceptRA = "", "", "", "", 0, "", 0 // see the tests of the network
+		l.Kind, l.Alias, l.Master, l.Parent, l.VLANID, l.BondMode, l.AcceptRA = "", "", "", "", 0, "", 0 // internal/network tests these
 		for n := range l.Addrs {
 			l.Addrs[n].Protocol, l.Addrs[n].Dynamic, l.Addrs[n].Duplicate = 0, false, false
 		}

@@ -20,23 +20,23 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// unprivileged is the lowest port that anyone may listen on.
+// unprivileged is the lowest port that every user may listen on.
 const unprivileged = 1024
 
-// Listen listens on a port that others may share.
+// Listen listens on a port that other sockets may share (SO_REUSEPORT).
 func (s *Network) Listen(ctx context.Context, network, address string) (*os.File, error) {
 	_, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	if port, err := strconv.Atoi(text); err != nil || port != 0 && port < unprivileged || network != "tcp" && network != "tcp4" {
-		return nil, fmt.Errorf("%s %s is not for the gateway to listen on", network, address)
+		return nil, fmt.Errorf("the gateway may not listen on %s %s", network, address)
 	}
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 		return errors.Join(failed, err)
 	}}
-	shared.SetMultipathTCP(false) // whose sockets take no filter, which who listens may need
+	shared.SetMultipathTCP(false) // its sockets accept no BPF filter, which Deafen needs
 	l, err := shared.Listen(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,8 @@ func (s *Network) DrainListener(_ context.Context, listener *os.File) error {
 		return err
 	}
 	failed := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(dropSYN)), Filter: &dropSYN[0]})
+		program := unix.SockFprog{Len: uint16(len(dropSYN)), Filter: &dropSYN[0]}
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
 	})
 	return errors.Join(failed, err)
 }
@@ -65,11 +66,12 @@ var dropSYN = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff},
 }
 
-// PortUsers reads the kernel's tables of sockets, and finds the processes that hold them.
+// PortUsers finds the processes that receive on a port.
 func (s *Network) PortUsers(port int) ([]host.PortUser, error) {
-	sockets := map[string]host.PortUser{} // by the link that a process has to it
+	sockets := map[string]host.PortUser{} // by the target of the links in /proc/PID/fd
 	for _, table := range []struct{ file, protocol string }{{"tcp", "TCP"}, {"tcp6", "TCP"}, {"udp", "UDP"}, {"udp6", "UDP"}} {
-		content, err := os.ReadFile("/proc/thread-self/net/" + table.file) // of the thread: another one may be in another network namespace
+		// Of this thread: another thread may be in another network namespace.
+		content, err := os.ReadFile("/proc/thread-self/net/" + table.file)
 		if os.IsNotExist(err) {
 			continue // no IPv6
 		}
@@ -86,7 +88,6 @@ func (s *Network) PortUsers(port int) ([]host.PortUser, error) {
 	return holders(sockets)
 }
 
-// holders finds the processes that hold sockets.
 func holders(sockets map[string]host.PortUser) (list []host.PortUser, err error) {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range processes {
@@ -110,10 +111,10 @@ func holders(sockets map[string]host.PortUser) (list []host.PortUser, err error)
 	return list, err
 }
 
-// listening is the state of a TCP socket that waits for connections.
+// listening is the kernel's number of the TCP state LISTEN.
 const listening = "0A"
 
-// portSockets are the sockets of one of the kernel's tables that receive on a port, by inode.
+// portSockets returns the sockets of a kernel table that receive on a port, by inode.
 func portSockets(table, protocol string, port int) map[string]host.PortUser {
 	found := map[string]host.PortUser{}
 	for lines := bufio.NewScanner(strings.NewReader(table)); lines.Scan(); {
@@ -132,7 +133,7 @@ func portSockets(table, protocol string, port int) map[string]host.PortUser {
 	return found
 }
 
-// kernelAddress reads an address as the kernel's tables have it: words of 32 bits in the machine's order, in hex.
+// kernelAddress reads an address in the form of the kernel's tables: 32-bit words in hex, in the machine's byte order.
 func kernelAddress(text string) (netip.Addr, bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b)%4 != 0 {

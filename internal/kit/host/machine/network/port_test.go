@@ -2,6 +2,7 @@ package network
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"testing"
 
@@ -9,7 +10,9 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// Whoever receives on a port is found, with the address and the program.
+func local(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String()) }
+
+// The sockets that receive on a port are found, with their addresses and programs.
 func TestPortUsers(t *testing.T) {
 	s := New(home.Home{})
 	program, err := os.ReadFile("/proc/self/comm")
@@ -28,8 +31,8 @@ func TestPortUsers(t *testing.T) {
 	defer udp.Close()
 	name := string(program[:len(program)-1])
 	for _, want := range []host.PortUser{
-		{Protocol: "TCP", Address: tcp.Addr().(*net.TCPAddr).AddrPort().Addr(), Port: tcp.Addr().(*net.TCPAddr).Port, PID: os.Getpid(), Program: name},
-		{Protocol: "UDP", Address: udp.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), Port: udp.LocalAddr().(*net.UDPAddr).Port, PID: os.Getpid(), Program: name},
+		{Protocol: "TCP", Address: local(tcp.Addr()).Addr(), Port: int(local(tcp.Addr()).Port()), PID: os.Getpid(), Program: name},
+		{Protocol: "UDP", Address: local(udp.LocalAddr()).Addr(), Port: int(local(udp.LocalAddr()).Port()), PID: os.Getpid(), Program: name},
 	} {
 		users, err := s.PortUsers(want.Port)
 		if err != nil || len(users) != 1 || users[0] != want {
@@ -38,6 +41,6 @@ func TestPortUsers(t *testing.T) {
 	}
 	tcp.Close()
 	if users, err := s.PortUsers(tcp.Addr().(*net.TCPAddr).Port); err != nil || len(users) != 0 {
-		t.Errorf("nobody listens any more: %+v, %v", users, err)
+		t.Errorf("after the listener was closed: %+v, %v", users, err)
 	}
 }

@@ -33,7 +33,7 @@ func (s *Network) Routes(ctx context.Context) ([]host.Route, error) {
 	var routes []host.Route
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		found, err := Dump(ctx, func() ([]netlink.Route, error) {
-			// A filter for no table in particular is what makes the library list all of them.
+			// Without this filter the library lists the main table alone.
 			return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {
@@ -55,7 +55,7 @@ func (s *Network) Routes(ctx context.Context) ([]host.Route, error) {
 	return routes, nil
 }
 
-// AddrOf is an address in the form that the gateway uses.
+// AddrOf converts an address; it unmaps IPv4-mapped IPv6.
 func AddrOf(ip net.IP) netip.Addr {
 	a, _ := netip.AddrFromSlice(ip)
 	return a.Unmap()
@@ -72,7 +72,7 @@ func newRoute(r netlink.Route, family int) host.Route {
 	}
 	if r.Dst != nil {
 		bits, _ := r.Dst.Mask.Size()
-		// An IPv6 route may lead to IPv4-mapped addresses, and then is one to IPv6 all the same.
+		// A route to IPv4-mapped addresses is still an IPv6 route.
 		ip, _ := netip.AddrFromSlice(r.Dst.IP)
 		if family == netlink.FAMILY_V4 {
 			ip = ip.Unmap()
@@ -92,12 +92,12 @@ func (s *Network) AddRoute(ctx context.Context, r host.NewRoute) error {
 	return s.route(ctx, r, netlink.RouteAdd)
 }
 
-// ReplaceRoute puts a route of the gateway in the place of another.
+// ReplaceRoute adds a route, or replaces the one with the same destination and metric.
 func (s *Network) ReplaceRoute(ctx context.Context, r host.NewRoute) error {
 	return s.route(ctx, r, netlink.RouteReplace)
 }
 
-// RemoveRoute removes a route of the gateway. The kernel compares the protocol, so that no other is hit.
+// RemoveRoute removes a route of the gateway. The kernel also compares the protocol, so routes of other programs stay.
 func (s *Network) RemoveRoute(ctx context.Context, r host.NewRoute) error {
 	err := s.route(ctx, r, netlink.RouteDel)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV) {
@@ -142,24 +142,24 @@ func (s *Network) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (
 	if _, unknown := errors.AsType[netlink.LinkNotFoundError](err); unknown {
 		return host.Way{Unreachable: fmt.Sprintf("there is no interface %s", in)}, nil
 	}
-	if reason := nowhere[errno(err)]; reason != "" {
+	if reason := unreachable[errno(err)]; reason != "" {
 		return host.Way{Unreachable: reason}, nil
 	}
 	if err != nil {
 		return host.Way{}, fmt.Errorf("asking for the route to %s: %w", dst, err)
 	}
 	if len(found) == 0 {
-		return host.Way{Unreachable: nowhere[unix.ENETUNREACH]}, nil
+		return host.Way{Unreachable: unreachable[unix.ENETUNREACH]}, nil
 	}
 	switch found[0].Type {
 	case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST:
 		return host.Way{Local: true}, nil
 	case unix.RTN_UNREACHABLE:
-		return host.Way{Unreachable: nowhere[unix.EHOSTUNREACH]}, nil
+		return host.Way{Unreachable: unreachable[unix.EHOSTUNREACH]}, nil
 	case unix.RTN_BLACKHOLE:
-		return host.Way{Unreachable: nowhere[unix.EINVAL]}, nil
+		return host.Way{Unreachable: unreachable[unix.EINVAL]}, nil
 	case unix.RTN_PROHIBIT:
-		return host.Way{Unreachable: nowhere[unix.EACCES]}, nil
+		return host.Way{Unreachable: unreachable[unix.EACCES]}, nil
 	}
 	link, err := netlink.LinkByIndex(found[0].LinkIndex)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Network) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (
 	return host.Way{Interface: link.Attrs().Name, Via: via.Unmap(), Source: sourceTo(dst, link.Attrs().Name)}, nil
 }
 
-// sourceTo is the address that the machine's own packets have that leave by the link.
+// sourceTo returns the source address of the machine's own packets that leave through the interface.
 func sourceTo(dst netip.Addr, link string) netip.Addr {
 	found, err := netlink.RouteGetWithOptions(dst.AsSlice(), &netlink.RouteGetOptions{Oif: link})
 	if err != nil || len(found) == 0 {
@@ -184,8 +184,8 @@ func errno(err error) unix.Errno {
 	return n
 }
 
-// nowhere is what the kernel means when it answers with an error instead of a route.
-var nowhere = map[unix.Errno]string{
+// unreachable explains the errors that the kernel returns instead of a route.
+var unreachable = map[unix.Errno]string{
 	unix.ENETUNREACH:  "there is no route to it",
 	unix.EHOSTUNREACH: "there is no route to it, or the gateway does not forward packets from that interface",
 	unix.EACCES:       "a route forbids it",
@@ -197,14 +197,15 @@ func (s *Network) RouteTables() map[string]uint32 {
 	return names("rt_tables", map[string]uint32{"main": unix.RT_TABLE_MAIN, "local": unix.RT_TABLE_LOCAL, "default": unix.RT_TABLE_DEFAULT})
 }
 
-// protocolNames names the routing protocols, ours among them.
+// protocolNames are the routing protocols, including the gateway's own.
 func protocolNames() map[string]uint32 {
 	return names("rt_protos", map[string]uint32{
-		"unspec": 0, "redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "dhcp": 16, "gateway": host.RouteProtocol, "gateway-tunnel": host.TunnelProtocol,
+		"unspec": 0, "redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "dhcp": 16,
+		"gateway": host.RouteProtocol, "gateway-tunnel": host.TunnelProtocol,
 	})
 }
 
-// names reads one of iproute2's lists of names, with what the system's own files and folders add to it.
+// names adds iproute2's lists of names to the known ones: the distribution's, then the administrator's, which override them.
 func names(list string, known map[string]uint32) map[string]uint32 {
 	all := maps.Clone(known)
 	for _, dir := range []string{"/usr/lib/iproute2", "/usr/share/iproute2", "/etc/iproute2"} {
@@ -216,7 +217,7 @@ func names(list string, known map[string]uint32) map[string]uint32 {
 	return all
 }
 
-// readNames reads lines of a number and a name. What is none is passed over, as iproute2 does.
+// readNames reads lines of a number and a name. It skips malformed lines, as iproute2 does.
 func readNames(file string, into map[string]uint32) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Network) AddRule(ctx context.Context, r host.Rule) error {
 	return nil
 }
 
-// RemoveRule removes a routing rule of a tunnel. The kernel compares the protocol, so that no other is hit.
+// RemoveRule removes a routing rule of a tunnel. The kernel also compares the protocol, so rules of other programs stay.
 func (s *Network) RemoveRule(ctx context.Context, r host.Rule) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package packages asks apt and dpkg for versions, and has fresh lists fetched.
+// Package packages reads the versions of packages from apt, and refreshes apt's lists.
 package packages
 
 import (
@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// Packages is what apt and dpkg know.
+// Packages queries apt. It keeps the last answer.
 type Packages struct {
 	home  home.Home
 	units jobs.Starter
@@ -23,24 +23,24 @@ type Packages struct {
 	ask func(ctx context.Context) (string, error)
 
 	mu     sync.Mutex
-	asking *answer // the running or the last question; under mu
+	latest *query // the running or the last one; under mu
 }
 
-// answer is what apt said once.
-type answer struct {
-	stamp string // of what apt had read
+// query is one run of apt-cache. Its list and err are set when done is closed.
+type query struct {
+	stamp string // state of apt's files when it began
 	at    time.Time
 	done  chan struct{}
 	list  []host.PackageVersion
 	err   error
 }
 
-// New returns the packages of a machine. Without someone who starts jobs, the gateway is no package there.
+// New accepts nil units; then lists cannot be refreshed.
 func New(h home.Home, units jobs.Starter) *Packages {
 	return &Packages{home: h, units: units, ask: policy}
 }
 
-// askWithin bounds a question to apt, which builds its index first when it cannot keep one.
+// askWithin is generous because apt first builds its index if it cannot cache one.
 const askWithin = 30 * time.Second
 
 func policy(ctx context.Context) (string, error) {
@@ -52,16 +52,15 @@ func policy(ctx context.Context) (string, error) {
 }
 
 const (
-	// aptLists is the folder of apt's lists.
 	aptLists = "/var/lib/apt/lists"
-	// fresh is how long an answer of apt holds, unless its lists change before: that something was installed is seen so soon.
+	// fresh is how long an answer of apt is reused while its lists do not change. A package that was installed is noticed this soon.
 	fresh = time.Minute
 )
 
-// PackageVersions tells the versions of all packages of the closed list. An answer of apt that comes too late for who asked is there for
-// the next.
+// PackageVersions returns the versions of all packages of the closed list. An answer that comes after ctx has ended is kept for the next
+// call.
 func (p *Packages) PackageVersions(ctx context.Context) (host.PackageVersions, error) {
-	a := p.question()
+	a := p.query()
 	select {
 	case <-ctx.Done():
 		return host.PackageVersions{}, context.Cause(ctx)
@@ -70,11 +69,11 @@ func (p *Packages) PackageVersions(ctx context.Context) (host.PackageVersions, e
 	return host.PackageVersions{Packages: a.list, Lists: p.lists()}, a.err
 }
 
-func (p *Packages) question() *answer {
+func (p *Packages) query() *query {
 	stamp := stampOf(aptLists) + stampOf(p.home.Path(host.ListsFile))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.asking; a != nil {
+	if a := p.latest; a != nil {
 		select {
 		case <-a.done:
 			if a.stamp == stamp && a.err == nil && time.Since(a.at) < fresh {
@@ -84,8 +83,8 @@ func (p *Packages) question() *answer {
 			return a
 		}
 	}
-	a := &answer{stamp: stamp, at: time.Now(), done: make(chan struct{})}
-	p.asking = a
+	a := &query{stamp: stamp, at: time.Now(), done: make(chan struct{})}
+	p.latest = a
 	go func() {
 		defer close(a.done)
 		text, err := p.ask(context.Background())
@@ -106,7 +105,7 @@ func stampOf(path string) string {
 	return fmt.Sprintf("%d %d;", info.ModTime().UnixNano(), info.Size())
 }
 
-// lists tells how old apt's lists are. A refresh by someone else counts, too.
+// lists returns the age of apt's lists. A refresh by another program counts, too.
 func (p *Packages) lists() host.PackageLists {
 	var l host.PackageLists
 	var last Refresh
@@ -132,7 +131,7 @@ func (p *Packages) RefreshPackages(ctx context.Context) error {
 	return p.units.Begin(ctx, job.Refresh)
 }
 
-// packaged complains on a machine whose gateway is no package.
+// packaged fails unless the gateway was installed from a package.
 func (p *Packages) packaged() error {
 	if p.units == nil || p.home.Foreign {
 		return fmt.Errorf("the gateway was not installed from a package here, so it cannot replace itself: %w", host.ErrNotInstalled)

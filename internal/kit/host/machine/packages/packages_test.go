@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-const said = `gateway:
+const aptPolicy = `gateway:
   Installed: 1.0.0
   Candidate: 1.2.0
   Version table:
@@ -67,12 +67,12 @@ func TestParsePolicy(t *testing.T) {
 		{Name: "chrony", Installed: "4.3-2", Available: "4.3-2"},
 		{Name: "unknown"},
 	}
-	if diff := cmp.Diff(want, parsePolicy(said, []string{"gateway", "haproxy", "squid", "chrony", "unknown"})); diff != "" {
+	if diff := cmp.Diff(want, parsePolicy(aptPolicy, []string{"gateway", "haproxy", "squid", "chrony", "unknown"})); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// The machine's own apt says something that can be read.
+// The output of this machine's own apt can be parsed.
 func TestAptOfThisMachine(t *testing.T) {
 	p := New(home.Home{Root: t.TempDir()}, nil)
 	v, err := p.PackageVersions(t.Context())
@@ -86,8 +86,8 @@ func TestAptOfThisMachine(t *testing.T) {
 	}
 }
 
-// apt is asked again only when its data has changed, and who asks does not wait longer than they want.
-func TestQuestionsToApt(t *testing.T) {
+// apt is queried again only when its data has changed, and a caller that gives up does not wait.
+func TestQueries(t *testing.T) {
 	p := New(home.Home{Root: t.TempDir()}, nil)
 	asked, answer := 0, make(chan string)
 	p.ask = func(context.Context) (string, error) { asked++; return <-answer, nil }
@@ -96,7 +96,7 @@ func TestQuestionsToApt(t *testing.T) {
 	if _, err := p.PackageVersions(hurried); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	answer <- said // to the question of before
+	answer <- aptPolicy // to the first query
 	for range 2 {
 		if v, err := p.PackageVersions(t.Context()); err != nil || v.Packages[0].Installed != "1.0.0" {
 			t.Fatalf("%+v %v", v, err)
@@ -109,14 +109,14 @@ func TestQuestionsToApt(t *testing.T) {
 	if err := folder.Save(host.ListsFile, Refresh{BeganAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	go func() { answer <- strings.ReplaceAll(said, "1.0.0", "1.0.1") }()
+	go func() { answer <- strings.ReplaceAll(aptPolicy, "1.0.0", "1.0.1") }()
 	v, err := p.PackageVersions(t.Context())
 	if err != nil || v.Packages[0].Installed != "1.0.1" || !v.Lists.Refreshing || v.Lists.Error != "" || asked != 2 {
-		t.Errorf("%+v %v after %d questions", v, err, asked)
+		t.Errorf("%+v %v after %d queries", v, err, asked)
 	}
 }
 
-func TestListsTellHowTheRefreshWent(t *testing.T) {
+func TestListsReportTheRefresh(t *testing.T) {
 	p := New(home.Home{Root: t.TempDir()}, nil)
 	folder, err := jobs.Open(p.home, job.Upgrade)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestListsTellHowTheRefreshWent(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := p.lists()
-		if c.want.RefreshedAt.IsZero() { // that of the machine's apt
+		if c.want.RefreshedAt.IsZero() { // then it is the age of the machine's own lists
 			got.RefreshedAt = time.Time{}
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -145,21 +145,21 @@ func TestListsTellHowTheRefreshWent(t *testing.T) {
 	}
 }
 
-// On a machine whose gateway is no package nothing is fetched.
-func TestRefreshTakesAPackage(t *testing.T) {
+// Lists are refreshed only if the gateway was installed from a package.
+func TestRefreshNeedsAPackage(t *testing.T) {
 	u := &unit{}
 	h := home.Home{Root: t.TempDir()}
 	if err := New(h, u).RefreshPackages(t.Context()); err != nil || !slices.Equal(u.begun, []job.Name{job.Refresh}) {
 		t.Error(u.begun, err)
 	}
-	for name, other := range map[string]*Packages{"no one starts units": New(h, nil), "another's machine": New(home.Home{Root: h.Root, Foreign: true}, u)} {
+	for name, other := range map[string]*Packages{"no units": New(h, nil), "foreign machine": New(home.Home{Root: h.Root, Foreign: true}, u)} {
 		if err := other.RefreshPackages(t.Context()); !errors.Is(err, host.ErrNotInstalled) || len(u.begun) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// unit notes what is begun.
+// unit records what was begun.
 type unit struct{ begun []job.Name }
 
 func (u *unit) Begin(_ context.Context, n job.Name) error {

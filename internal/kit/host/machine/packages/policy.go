@@ -9,13 +9,13 @@ import (
 )
 
 var (
-	// versionLine begins an entry of apt's table of versions; three stars mark the installed one.
+	// versionLine begins an entry of apt's version table; three stars mark the installed version.
 	versionLine = regexp.MustCompile(`^ (\*\*\*|   ) (\S+) -?\d+`)
-	// sourceLine is where a version comes from: its priority, the address, and behind it the suite with the component.
+	// sourceLine is a source of a version: priority, address, suite and component.
 	sourceLine = regexp.MustCompile(`^ {8,}-?\d+ \S+ (\S+)/\S+ `)
 )
 
-// parsePolicy reads what apt-cache policy says about packages. apt leaves out those that it does not know; they have no versions.
+// parsePolicy reads the output of apt-cache policy. apt leaves out packages that it does not know; they have no versions here.
 func parsePolicy(text string, names []string) []host.PackageVersion {
 	list := make([]host.PackageVersion, len(names))
 	for i, name := range names {
@@ -42,7 +42,7 @@ func parsePolicy(text string, names []string) []host.PackageVersion {
 		case field == "Candidate":
 			p.Available = known(value)
 		case field == "Version table:":
-			newer = p.Installed != "" // the newest is first
+			newer = p.Installed != "" // the table begins with the newest
 		}
 		if entry := versionLine.FindStringSubmatch(line); entry != nil {
 			if version = entry[2]; entry[1] == "***" {
@@ -59,7 +59,6 @@ func parsePolicy(text string, names []string) []host.PackageVersion {
 	return list
 }
 
-// known is a version, or nothing where apt says that there is none.
 func known(version string) string {
 	if version == "(none)" {
 		return ""

@@ -10,18 +10,17 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// refreshWithin bounds a refresh of apt's lists.
 const refreshWithin = 5 * time.Minute
 
-// Refresh is one refresh of apt's lists.
+// Refresh is the result of a refresh of apt's lists, which host.ListsFile stores.
 type Refresh struct {
 	BeganAt time.Time `json:"began_at"`
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	Error   string    `json:"error"`
 }
 
-// RunRefresh has apt fetch its lists, and keeps how it went. That a mirror is away is no error: it is said where the lists are shown, and
-// the machine is no worse for it. It is for root.
+// RunRefresh refreshes apt's lists and stores the result, including an error of apt: an unreachable mirror leaves the machine no
+// worse off. It must run as root.
 func RunRefresh(ctx context.Context, f job.Folder) (Refresh, error) {
 	r := Refresh{BeganAt: time.Now().UTC()}
 	if err := f.Save(host.ListsFile, r); err != nil {

@@ -10,12 +10,12 @@ import (
 	"edge.internal/gateway/internal/kit/host/nettest"
 )
 
-// apart makes the test binary look at the network as gateway-probe does, and say how that went.
-const apart = "PROBE_TEST_APART"
+// unprivileged makes the test binary run probes without root, as gateway-probe does, and report the result.
+const unprivileged = "PROBE_TEST_UNPRIVILEGED"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(apart) != "" { // it has the network of the process that started it
-		if err := lookApart(); err != nil {
+	if os.Getenv(unprivileged) != "" { // its parent has entered a network namespace
+		if err := probeUnprivileged(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}

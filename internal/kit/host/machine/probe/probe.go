@@ -1,4 +1,4 @@
-// Package probe runs the programs that look at the network for an operator.
+// Package probe runs network diagnostics, such as ping, for an operator.
 package probe
 
 import (
@@ -19,16 +19,14 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// environment is all that a program sees of ours.
+// environment is the whole environment of a program: it must not see the gateway's.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 
-// ownerless is the user and the group that programs run as when this process is root: those that own nothing on a Debian.
+// ownerless is the user and the group (nobody, nogroup) that run programs if this process is root. They own nothing on Debian.
 const ownerless = 65534
 
-// Probes runs the programs.
 type Probes struct{ home home.Home }
 
-// New returns the probes of a machine.
 func New(h home.Home) *Probes { return &Probes{h} }
 
 func (s *Probes) Probe(ctx context.Context, p host.Probe, sink func(output []byte)) (host.ProbeEnd, error) {
@@ -46,10 +44,10 @@ func (s *Probes) Probe(ctx context.Context, p host.Probe, sink func(output []byt
 
 var errTooLong = errors.New("it took too long")
 
-// endsWithin is how long a program that was ended may keep its output open.
+// endsWithin is how long the output of a killed program may stay open.
 const endsWithin = time.Second
 
-// run runs a program in a process group of its own, without a shell and with no more rights than it needs.
+// run runs a program without a shell, with no more rights than it needs, in its own process group, so that its children can be killed.
 func run(ctx context.Context, spec host.ProbeSpec, sink func(output []byte)) (end host.ProbeEnd, err error) {
 	program := filepath.Base(spec.Argv[0])
 	out, in, err := os.Pipe()
@@ -57,12 +55,12 @@ func run(ctx context.Context, spec host.ProbeSpec, sink func(output []byte)) (en
 		return end, err
 	}
 	defer out.Close()
-	var said child.Tail
+	var stderr child.Tail
 	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environment, "/", in, in
 	cmd.WaitDelay = endsWithin
 	if spec.Apart {
-		cmd.Stderr = &said
+		cmd.Stderr = &stderr
 	}
 	cmd.SysProcAttr = rights(spec.Raw)
 	began := time.Now()
@@ -100,13 +98,13 @@ func run(ctx context.Context, spec host.ProbeSpec, sink func(output []byte)) (en
 	}
 	waited := cmd.Wait()
 	stop()
-	end.Duration, end.Stderr = time.Since(began), said.LastLines()
+	end.Duration, end.Stderr = time.Since(began), stderr.LastLines()
 	end.ExitStatus = cmd.ProcessState.ExitCode()
 	if exit, ok := errors.AsType[*exec.ExitError](waited); waited != nil && !ok && !errors.Is(waited, exec.ErrWaitDelay) {
 		return end, fmt.Errorf("running %s: %w", program, waited)
 	} else if ok {
 		if status, signalled := exit.Sys().(syscall.WaitStatus); signalled && status.Signaled() {
-			end.ExitStatus = 128 + int(status.Signal()) // as shells have it
+			end.ExitStatus = 128 + int(status.Signal()) // as in shells
 		}
 	}
 	switch cause := context.Cause(ctx); {
@@ -119,7 +117,7 @@ func run(ctx context.Context, spec host.ProbeSpec, sink func(output []byte)) (en
 	return end, nil
 }
 
-// rights are those of a program: a user who owns nothing, and raw sockets where they are needed.
+// rights returns the attributes of a program that runs as a user who owns nothing, with raw sockets if it needs them.
 func rights(raw bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
@@ -131,18 +129,18 @@ func rights(raw bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// permitted tells whether this process has a capability that it can give. Where it has not, ping can do without.
+// permitted reports whether this process can pass on a capability. ping works without raw sockets, too.
 func permitted(capability uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[capability/32].Permitted&(1<<(capability%32)) != 0
 }
 
-// Disarm keeps the programs that this process starts from inheriting its capabilities: those that need one get it.
+// Disarm clears the ambient capabilities, so that a program inherits none: run grants the one that a program needs.
 func Disarm() error {
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
 	if errno != 0 {
-		return fmt.Errorf("giving up what programs would inherit: %w", errno)
+		return fmt.Errorf("clearing the ambient capabilities: %w", errno)
 	}
 	return nil
 }

@@ -2,8 +2,8 @@ package program
 
 import "net/url"
 
-// WithoutPassword takes the password out of an address, which everyone on the machine can see in the list of processes: PostgreSQL's
-// programs find it in their environment.
+// WithoutPassword moves the password of a database address to the environment of PostgreSQL's programs: every user of the machine can
+// read command lines.
 func WithoutPassword(address string) (without string, env []string) {
 	u, err := url.Parse(address)
 	if err != nil {

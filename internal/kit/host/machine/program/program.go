@@ -1,4 +1,4 @@
-// Package program runs the programs of a job. What they say belongs to the step that runs them.
+// Package program runs the programs of a job. Their output is stored with the step that runs them.
 package program
 
 import (
@@ -19,31 +19,31 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// environment keeps Debian's programs from asking questions and from restarting daemons of others.
+// environment keeps Debian's programs from asking questions and from restarting other packages' daemons.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"}
 
-// Program is one program that a job runs. There is no shell.
+// Program is a program that a job runs, without a shell.
 type Program struct {
 	Argv []string
 	Dir  string
-	// Env is added to its environment, which is that of a program that asks nothing.
+	// Env is added to the environment of all such programs.
 	Env []string
-	// As is whom it runs as; nil for who runs this one.
+	// As is the user that runs it; nil for the user of this process.
 	As *syscall.Credential
-	// In and Out are its standard input and output. Without Out, what it says belongs to the step's output.
+	// In and Out are its standard input and output. Without Out, its output is returned, and stored with the step.
 	In, Out *os.File
-	// Also is a file that it finds at /proc/self/fd/3; nil for none.
+	// Also is the file that it sees as /proc/self/fd/3; nil for none.
 	Also   *os.File
 	Within time.Duration
 }
 
-// Run runs a program, and returns what it said on its standard output, unless that goes elsewhere.
+// Run runs a program, and returns its standard output if p.Out is nil.
 func Run(ctx context.Context, p Program) (string, error) {
 	name := filepath.Base(p.Argv[0])
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Within, fmt.Errorf("%s took longer than %s", name, p.Within))
 	defer cancel()
 	fmt.Fprintf(job.Output(ctx), "$ %s\n", strings.Join(p.Argv, " "))
-	var said, complained bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 	cmd.Env, cmd.Dir = append(environment[:len(environment):len(environment)], p.Env...), p.Dir
 	if cmd.Dir == "" {
@@ -52,7 +52,7 @@ func Run(ctx context.Context, p Program) (string, error) {
 	if p.In != nil {
 		cmd.Stdin = p.In
 	}
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&said, job.Output(ctx)), io.MultiWriter(&complained, job.Output(ctx))
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, job.Output(ctx)), io.MultiWriter(&stderr, job.Output(ctx))
 	if p.Out != nil {
 		cmd.Stdout = p.Out
 	}
@@ -64,24 +64,24 @@ func Run(ctx context.Context, p Program) (string, error) {
 	cmd.WaitDelay = 10 * time.Second
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return said.String(), context.Cause(ctx)
+		return stdout.String(), context.Cause(ctx)
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		words := host.FirstLines(complained.String())
-		if words == "" {
-			words = exit.Error()
+		message := host.FirstLines(stderr.String())
+		if message == "" {
+			message = exit.Error()
 		}
-		return said.String(), &Failed{name, words}
+		return stdout.String(), &Failed{name, message}
 	}
-	return said.String(), err
+	return stdout.String(), err
 }
 
-// Failed is a program that ended with a status other than zero.
-type Failed struct{ Name, Words string }
+// Failed says that a program exited with a status other than zero.
+type Failed struct{ Name, Message string }
 
-func (f *Failed) Error() string { return f.Name + ": " + f.Words }
+func (f *Failed) Error() string { return f.Name + ": " + f.Message }
 
-// Into runs a program whose standard output becomes a file, which is there whole or not at all.
+// Into runs a program whose standard output becomes a file. If the program fails, an existing file stays as it is.
 func Into(ctx context.Context, path string, p Program) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

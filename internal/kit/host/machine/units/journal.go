@@ -23,33 +23,33 @@ import (
 
 const journalctl = "/usr/bin/journalctl"
 
-// fields of the journal that are read. The last three it always tells. What a program was started with is not among them.
+// The fields of the journal that are read. journalctl always prints the last three. Command lines are not read: they may hold secrets.
 const (
-	fieldText     = "MESSAGE"
-	fieldPriority = "PRIORITY"
-	fieldUnit     = "_SYSTEMD_UNIT"
-	fieldAbout    = "UNIT"
-	fieldSlice    = "_SYSTEMD_SLICE"
-	fieldWay      = "_TRANSPORT"
-	fieldPID      = "_PID"
-	fieldBoot     = "_BOOT_ID"
-	fieldCursor   = "__CURSOR"
-	fieldTime     = "__REALTIME_TIMESTAMP"
+	fieldText      = "MESSAGE"
+	fieldPriority  = "PRIORITY"
+	fieldUnit      = "_SYSTEMD_UNIT"
+	fieldAbout     = "UNIT"
+	fieldSlice     = "_SYSTEMD_SLICE"
+	fieldTransport = "_TRANSPORT"
+	fieldPID       = "_PID"
+	fieldBoot      = "_BOOT_ID"
+	fieldCursor    = "__CURSOR"
+	fieldTime      = "__REALTIME_TIMESTAMP"
 )
 
-// told are the fields that people see, by their names there. Each one makes a search slower, for all of them are written for every entry.
-var told = []struct{ field, name string }{
-	{fieldUnit, "unit"}, {fieldAbout, "about"}, {"SYSLOG_IDENTIFIER", "identifier"}, {fieldPID, "pid"}, {fieldWay, "transport"},
+// shownFields are the fields that people see, and their names there. Each slows a search down: journalctl prints it for every entry.
+var shownFields = []struct{ field, name string }{
+	{fieldUnit, "unit"}, {fieldAbout, "about"}, {"SYSLOG_IDENTIFIER", "identifier"}, {fieldPID, "pid"}, {fieldTransport, "transport"},
 	{"COMPONENT", "component"}, {"REQUEST_ID", "request_id"}, {"ACTOR", "actor"}, {fieldBoot, "boot_id"},
 }
 
-// journalFields are those that a query needs and that are not told anyway.
+// journalFields are the fields that must be requested for a query; journalctl prints the others anyway.
 func journalFields(q host.JournalQuery) []string {
 	names := []string{fieldText, fieldPriority}
 	if slices.ContainsFunc(q.Sources, func(v host.LogSource) bool { spec, _ := v.Spec(); return spec.Slice != "" }) {
 		names = append(names, fieldSlice)
 	}
-	for _, f := range told {
+	for _, f := range shownFields {
 		if f.field != fieldBoot {
 			names = append(names, f.field)
 		}
@@ -57,32 +57,32 @@ func journalFields(q host.JournalQuery) []string {
 	return names
 }
 
-// searchArguments have the journal begin at the end of what is asked for.
+// searchArguments make journalctl begin with the newest entry of the range.
 func searchArguments(q host.JournalQuery) []string {
 	args := []string{"--reverse"}
 	if q.Before != "" {
-		// With a cursor journalctl takes no other beginning, and counts by it from here: who reads knows where to stop.
+		// journalctl accepts no other start or limit along with a cursor: search itself stops at Since.
 		return append(append(args, "--cursor="+q.Before), matches(q)...)
 	}
 	if !q.Since.IsZero() {
-		args = append(args, "--since="+moment(q.Since))
+		args = append(args, "--since="+timestamp(q.Since))
 	}
 	if !q.Until.IsZero() {
-		args = append(args, "--until="+moment(q.Until))
+		args = append(args, "--until="+timestamp(q.Until))
 	}
 	return append(args, matches(q)...)
 }
 
 func followArguments(q host.JournalQuery) []string {
-	return append([]string{"--follow", "--no-tail", "--since=" + moment(q.Since)}, matches(q)...)
+	return append([]string{"--follow", "--no-tail", "--since=" + timestamp(q.Since)}, matches(q)...)
 }
 
-func moment(t time.Time) string {
+func timestamp(t time.Time) string {
 	return fmt.Sprintf("@%d.%06d", t.Unix(), t.Nanosecond()/1000)
 }
 
-// matches are the terms by which the journal finds entries in its indexes: those of the units, and what systemd says about these. What is
-// written to an output has the same priority whatever it says, so that its words have to be read.
+// matches are the terms that select entries by the journal's indexes: those of the units, and systemd's about the units. Standard output
+// has the same priority whatever it says, so it is always selected, and its level is read from the text.
 func matches(q host.JournalQuery) []string {
 	var own, about, templates []string
 	for _, v := range q.Sources {
@@ -112,10 +112,10 @@ func matches(q host.JournalQuery) []string {
 			all = append(all, t...)
 		}
 	}
-	for _, who := range [][]string{own, templates} {
-		either(who, priorities)
+	for _, units := range [][]string{own, templates} {
+		either(units, priorities)
 		if len(priorities) > 0 {
-			either(who, []string{fieldWay + "=stdout"})
+			either(units, []string{fieldTransport + "=stdout"})
 		}
 	}
 	either(about, []string{fieldPID + "=1"}, priorities)
@@ -136,17 +136,18 @@ func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func
 	return runJournal(ctx, q, followArguments(q), func(out io.Reader) error { return follow(out, q, sink) })
 }
 
-// runJournal runs journalctl and has what it says read, until the context ends or the reader has enough.
+// runJournal runs journalctl until read, which gets its output, returns, or the context ends.
 func runJournal(ctx context.Context, q host.JournalQuery, args []string, read func(io.Reader) error) error {
 	out, in, err := child.Pipe()
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	var complaints child.Tail
-	cmd := exec.Command(journalctl, append([]string{"--quiet", "--no-pager", "--system", "--output=export", "--output-fields=" + strings.Join(journalFields(q), ",")}, args...)...)
+	var stderr child.Tail
+	fields := "--output-fields=" + strings.Join(journalFields(q), ",")
+	cmd := exec.Command(journalctl, append([]string{"--quiet", "--no-pager", "--system", "--output=export", fields}, args...)...)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}, "/"
-	cmd.Stdout, cmd.Stderr = in, &complaints
+	cmd.Stdout, cmd.Stderr = in, &stderr
 	ended, err := child.Start(cmd, syscall.SIGKILL)
 	in.Close()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,21 +169,21 @@ func runJournal(ctx context.Context, q host.JournalQuery, args []string, read fu
 	case !whole:
 		return fmt.Errorf("reading the journal: %w", err)
 	case failed != nil:
-		return fmt.Errorf("journalctl: %w: %s", failed, complaints.LastLines())
+		return fmt.Errorf("journalctl: %w: %s", failed, stderr.LastLines())
 	}
 	return nil
 }
 
-// errEnough ends a search that has found what was wanted.
+// errEnough ends a search that is complete before journalctl is.
 var errEnough = errors.New("enough")
 
 const (
-	// batchEntries, batchBytes and batchEvery are when a batch is passed on.
+	// A batch is passed on when it has so many entries or bytes, or after so much time.
 	batchEntries = 64
 	batchBytes   = 128 << 10
 	batchEvery   = 100 * time.Millisecond
-	// lookAtClock is how many entries are read between two looks at the clock.
-	lookAtClock = 256
+	// checkClock is how many entries are read between two checks of the time.
+	checkClock = 256
 )
 
 // search reads entries, newest first.
@@ -190,10 +191,10 @@ func search(ctx context.Context, out io.Reader, q host.JournalQuery, sink func([
 	r, filter := newExport(out, q), host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	var place host.JournalPlace
-	size, found, told := 0, 0, time.Now()
+	size, found, last := 0, 0, time.Now()
 	pass := func() {
 		sink(batch, place)
-		batch, size, told = batch[:0], 0, time.Now()
+		batch, size, last = batch[:0], 0, time.Now()
 	}
 	for n := 1; ; n++ {
 		s, err := r.next()
@@ -219,7 +220,7 @@ func search(ctx context.Context, out io.Reader, q host.JournalQuery, sink func([
 		case q.Limit > 0 && found == q.Limit:
 			pass()
 			return errEnough
-		case len(batch) == batchEntries, size >= batchBytes, n%lookAtClock == 0 && time.Since(told) > batchEvery:
+		case len(batch) == batchEntries, size >= batchBytes, n%checkClock == 0 && time.Since(last) > batchEvery:
 			pass()
 		}
 	}
@@ -245,18 +246,18 @@ func follow(out io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) 
 	}
 }
 
-// export reads the journal's export format: lines NAME=value, or for what is not plain text NAME, eight bytes with the length, and the
-// value; entries end with an empty line. Of a long entry little is kept.
+// export reads the journal's export format: lines NAME=value or, for binary values, NAME, a length of eight bytes, and the value; an
+// empty line ends an entry. Long values are truncated while reading, so that memory stays small.
 type export struct {
 	in   *bufio.Reader
 	text []byte
 	cut  bool
-	// numbers are those of the wanted fields, and values what the entry at hand has of them. They are used again.
+	// numbers are the indexes of the wanted fields in values, which holds the current entry and is reused.
 	numbers map[string]int
 	values  [][]byte
 }
 
-// Numbers of fields that are no field's: of the text, and of what is not wanted.
+// Numbers outside values: the text, and fields that are not wanted.
 const (
 	numberText = -1 - iota
 	numberNone
@@ -275,7 +276,7 @@ func newExport(r io.Reader, q host.JournalQuery) *export {
 	return x
 }
 
-// value is what the entry at hand has of a field; of one that was not asked for there is nothing.
+// value returns a field of the current entry; nothing for a field that was not asked for.
 func (x *export) value(name string) string {
 	if number, ok := x.numbers[name]; ok {
 		return string(x.values[number])
@@ -283,7 +284,7 @@ func (x *export) value(name string) string {
 	return ""
 }
 
-// next reads an entry. What it returns is valid until the next one is read.
+// next reads an entry. Its text is valid until the next call.
 func (x *export) next() (host.JournalLine, error) {
 	for i, v := range x.values {
 		x.values[i] = v[:0]
@@ -327,7 +328,7 @@ func (x *export) next() (host.JournalLine, error) {
 			continue
 		}
 		if more {
-			return host.JournalLine{}, errors.New("the journal has a name without an end")
+			return host.JournalLine{}, errors.New("the journal has a field name without an end")
 		}
 		if err := x.binary(x.number(line)); err != nil {
 			return host.JournalLine{}, unexpected(err)
@@ -335,7 +336,7 @@ func (x *export) next() (host.JournalLine, error) {
 	}
 }
 
-// unexpected is the end of the output in the middle of an entry.
+// unexpected turns the end of the output into an error, because it came in the middle of an entry.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -350,7 +351,7 @@ func (x *export) number(name []byte) int {
 	return numberNone
 }
 
-// binary reads a value with its length before it.
+// binary reads a value that follows its length.
 func (x *export) binary(number int) error {
 	var head [8]byte
 	if _, err := io.ReadFull(x.in, head[:]); err != nil {
@@ -367,11 +368,11 @@ func (x *export) binary(number int) error {
 			return err
 		}
 	}
-	_, err := x.in.Discard(1) // the newline behind it
+	_, err := x.in.Discard(1) // the newline after it
 	return err
 }
 
-// keep keeps a piece of a value, as far as there is room for it.
+// keep adds a piece to a value, up to the value's limit.
 func (x *export) keep(number int, piece []byte) {
 	switch number {
 	case numberNone:
@@ -387,30 +388,29 @@ func (x *export) keep(number int, piece []byte) {
 	}
 }
 
-// entry is the entry at hand.
 func (x *export) entry() (host.JournalLine, error) {
 	at, err := strconv.ParseInt(x.value(fieldTime), 10, 64)
 	if err != nil {
 		return host.JournalLine{}, errors.New("the journal has an entry without a time")
 	}
 	s := host.JournalLine{
-		At: time.UnixMicro(at).UTC(), Cursor: x.value(fieldCursor), Priority: -1, Plain: x.value(fieldWay) == "stdout",
+		At: time.UnixMicro(at).UTC(), Cursor: x.value(fieldCursor), Priority: -1, Plain: x.value(fieldTransport) == "stdout",
 		Of: [3]string{x.value(fieldUnit), "", x.value(fieldSlice)}, Text: x.text, Cut: x.cut,
 	}
 	if p, err := strconv.Atoi(x.value(fieldPriority)); err == nil && p >= 0 && p <= 7 {
 		s.Priority = p
 	}
-	// Everybody can say that something is about a unit; systemd is believed.
+	// Any process can log a UNIT field; only systemd's is trusted.
 	if x.value(fieldPID) == "1" {
 		s.Of[1] = x.value(fieldAbout)
 	}
 	return s, nil
 }
 
-// fields are what else is known about the entry at hand.
+// fields returns the shown fields of the current entry.
 func (x *export) fields() []host.JournalField {
 	var list []host.JournalField
-	for _, f := range told {
+	for _, f := range shownFields {
 		if v := x.value(f.field); v != "" {
 			list = append(list, host.JournalField{Name: f.name, Value: host.Readable([]byte(v))})
 		}

@@ -1,4 +1,4 @@
-// Package units starts, stops and watches daemons: by systemd, by the supervisor of a lab, or not at all.
+// Package units starts, stops and watches daemons and reads their logs: with systemd, with the supervisor of a lab, or not at all.
 package units
 
 import (
@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// None stands where no daemon can run, for instance in a container without privileges.
+// None is for machines where no daemon can run, such as unprivileged containers.
 type None struct{ Reason string }
 
 func (n None) State(_ context.Context, u host.Unit) (host.UnitState, error) {

@@ -8,8 +8,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Parse returns the Units that a program's --units flag names: "systemd", "lab" or "lab:SOCKET" for the lab's supervisor,
-// or "none:REASON" where no daemon can run.
+// Parse reads a program's --units flag: "systemd", "lab" or "lab:SOCKET" for the lab's supervisor, or "none:REASON" where no daemon can
+// run.
 func Parse(flag string) (host.Units, error) {
 	kind, detail, _ := strings.Cut(flag, ":")
 	switch {

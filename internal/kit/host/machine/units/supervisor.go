@@ -19,31 +19,30 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// SupervisorSocket is where the lab's supervisor listens, inside the lab.
+// SupervisorSocket is the path of the supervisor's socket inside a lab.
 const SupervisorSocket = "/run/gateway-lab/units.sock"
 
-// Supervisor runs the units of a lab. It speaks to the lab's supervisor over a unix socket: one connection per verb, on
-// it one line of JSON there (unitRequest) and one back (unitReply); a watch has one back for each unit that it names. Closing the
-// connection gives the verb up.
+// Supervisor runs the units of a lab. It is a client of the lab's supervisor, over a unix socket: one connection per request, one line of
+// JSON each for the request (unitRequest) and the reply (unitReply). A watch gets a reply per unit, and a search gets many. Closing the
+// connection cancels the request.
 type Supervisor struct{ Socket string }
 
-// longestRequest is more than any has: a search has words.
+// longestRequest is in bytes. The longest requests are searches for many words.
 const longestRequest = 32 << 10
 
-// unitRequest is one verb for one unit, or for what units said.
+// unitRequest is a verb for a unit or for the journal.
 type unitRequest struct {
 	Verb string    `json:"verb"` // state, start, stop, restart, reload, enable, disable, begin, list, watch, search, follow
 	Unit host.Unit `json:"unit,omitempty"`
-	// Query is what is searched or followed.
+	// Query is for search and follow.
 	Query *host.JournalQuery `json:"query,omitempty"`
 }
 
-// unitReply is the answer to it.
 type unitReply struct {
 	States       []host.UnitState `json:"states,omitempty"`
 	Error        string           `json:"error,omitempty"`
 	NotInstalled bool             `json:"not_installed,omitempty"`
-	// Entries and Place are a batch of what was said. There are many replies to a search, and the last says that it is over.
+	// Entries and Place are a batch of a search's result; Over marks the last reply.
 	Entries []host.JournalEntry `json:"entries,omitempty"`
 	Place   host.JournalPlace   `json:"place,omitzero"`
 	Over    bool                `json:"over,omitempty"`
@@ -72,12 +71,12 @@ func (s Supervisor) Enable(ctx context.Context, u host.Unit, on bool) error {
 	return s.do(ctx, "disable", u)
 }
 
-// Begin starts a job and does not wait for it.
+// Begin starts a job without waiting for it.
 func (s Supervisor) Begin(ctx context.Context, j job.Name) error {
 	return s.do(ctx, "begin", host.Unit(j))
 }
 
-func (s Supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
+func (s Supervisor) Watch(ctx context.Context, changed func(host.Unit)) error {
 	conn, err := s.send(ctx, unitRequest{Verb: "watch"})
 	if err != nil {
 		return err
@@ -92,12 +91,12 @@ func (s Supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
 			return fmt.Errorf("watching the units: %w", err)
 		}
 		for _, state := range reply.States {
-			told(state.Unit)
+			changed(state.Unit)
 		}
 	}
 }
 
-// SearchJournal asks the supervisor, which keeps what the units of a lab say.
+// SearchJournal searches the supervisor's journal: a lab has no journald.
 func (s Supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	return s.journal(ctx, unitRequest{Verb: "search", Query: &q}, sink)
 }
@@ -174,26 +173,26 @@ func (s Supervisor) ask(ctx context.Context, req unitRequest) ([]host.UnitState,
 	return reply.States, nil
 }
 
-// notInstalledReply is ErrNotInstalled with the words of the other side, which already end with it.
+// notInstalledReply is ErrNotInstalled with the supervisor's text, which already ends with that of ErrNotInstalled.
 type notInstalledReply struct{ text string }
 
 func (e notInstalledReply) Error() string { return e.text }
 func (e notInstalledReply) Unwrap() error { return host.ErrNotInstalled }
 
-// Supervised is what the lab's supervisor offers.
+// Supervised is what Serve needs from the lab's supervisor.
 type Supervised interface {
 	host.Units
 	host.Journal
 	States(ctx context.Context) ([]host.UnitState, error)
-	// Begin starts a job and does not wait for it.
+	// Begin starts a job without waiting for it.
 	Begin(ctx context.Context, j job.Name) error
 }
 
-// Serve answers Supervisor on the listener until the context ends; then it closes the listener and waits for the
-// verbs under way, whose contexts end too.
+// Serve answers a Supervisor's requests until the context ends; then it closes the listener, cancels running requests and waits for
+// them.
 func Serve(ctx context.Context, l net.Listener, units Supervised) error {
-	var verbs sync.WaitGroup
-	defer verbs.Wait()
+	var requests sync.WaitGroup
+	defer requests.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
@@ -205,16 +204,16 @@ func Serve(ctx context.Context, l net.Listener, units Supervised) error {
 		if err != nil {
 			return fmt.Errorf("accepting on the supervisor's socket: %w", err)
 		}
-		verbs.Go(func() {
+		requests.Go(func() {
 			defer conn.Close()
-			if err := serveVerb(ctx, conn, units); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			if err := serveRequest(ctx, conn, units); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				slog.Warn("serving a supervisor's client", "err", err)
 			}
 		})
 	}
 }
 
-func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
+func serveRequest(ctx context.Context, conn net.Conn, units Supervised) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
@@ -230,7 +229,7 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 		return json.NewEncoder(conn).Encode(unitReply{Error: err.Error()})
 	}
 	gone := make(chan struct{})
-	go func() { // the client says nothing more: what comes is its going away
+	go func() { // the client sends nothing more: Read returns when it closes the connection
 		defer close(gone)
 		defer cancel()
 		_, _ = conn.Read(make([]byte, 1))
@@ -253,7 +252,7 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 		return err
 	}
 	states, err := dispatch(ctx, units, req)
-	if ctx.Err() != nil { // nobody waits for the answer
+	if ctx.Err() != nil { // the client is gone
 		<-gone
 		return nil
 	}
@@ -267,10 +266,9 @@ func serveVerb(ctx context.Context, conn net.Conn, units Supervised) error {
 	return err
 }
 
-// serveJournal tells what units have said.
 func serveJournal(ctx context.Context, cancel context.CancelFunc, conn net.Conn, units Supervised, req unitRequest) error {
 	replies := json.NewEncoder(conn)
-	tell := func(batch []host.JournalEntry, at host.JournalPlace) {
+	send := func(batch []host.JournalEntry, at host.JournalPlace) {
 		if replies.Encode(unitReply{Entries: batch, Place: at}) != nil {
 			cancel()
 		}
@@ -279,9 +277,9 @@ func serveJournal(ctx context.Context, cancel context.CancelFunc, conn net.Conn,
 	switch {
 	case err != nil:
 	case req.Verb == "follow":
-		err = units.FollowJournal(ctx, *req.Query, func(batch []host.JournalEntry) { tell(batch, host.JournalPlace{}) })
+		err = units.FollowJournal(ctx, *req.Query, func(batch []host.JournalEntry) { send(batch, host.JournalPlace{}) })
 	default:
-		err = units.SearchJournal(ctx, *req.Query, tell)
+		err = units.SearchJournal(ctx, *req.Query, send)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -293,7 +291,7 @@ func serveJournal(ctx context.Context, cancel context.CancelFunc, conn net.Conn,
 	return replies.Encode(last)
 }
 
-// permitted lets everyone look; the rest is for root, as systemd has it, and for whom the supervisor runs as.
+// permitted lets every user read states. The rest is for root, as with systemd, and for the supervisor's own user.
 func permitted(conn net.Conn, verb string) error {
 	if slices.Contains([]string{"state", "list", "watch"}, verb) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// Systemd runs the units of a real gateway. Each verb has a connection of its own, so that a restart of the bus hurts nobody.
+// Systemd runs the units of a real gateway. Each call opens its own connection, so that it survives a restart of the bus.
 type Systemd struct{}
 
 func (Systemd) State(ctx context.Context, u host.Unit) (host.UnitState, error) {
@@ -44,7 +44,7 @@ func (s Systemd) Restart(ctx context.Context, u host.Unit) error {
 	return s.job(ctx, u, "restart", (*dbus.Conn).RestartUnitContext)
 }
 
-// Reload sends the daemon's first process the signal that Debian's unit would. That does so by /bin/kill, which a bare Debian does not have.
+// Reload sends the daemon's main process the signal that Debian's unit would. The unit needs /bin/kill, which a minimal Debian lacks.
 func (Systemd) Reload(ctx context.Context, u host.Unit) error {
 	spec, err := u.Spec()
 	if err != nil {
@@ -65,14 +65,14 @@ func (Systemd) Reload(ctx context.Context, u host.Unit) error {
 }
 
 const (
-	// watchBuffer is how many changes of units may wait: systemd tells those of all units of the machine.
+	// watchBuffer is how many changes may wait. systemd reports those of all units of the machine.
 	watchBuffer = 1024
-	// watchAlive is how often a watch looks whether it still hears something.
+	// watchAlive is how often a watch checks that it is still connected.
 	watchAlive = 5 * time.Second
 )
 
-// Watch hears the changes that systemd tells on the bus.
-func (Systemd) Watch(ctx context.Context, told func(host.Unit)) error {
+// Watch first calls changed for every unit, and then for each unit whose change systemd signals on the bus.
+func (Systemd) Watch(ctx context.Context, changed func(host.Unit)) error {
 	conn, err := dbus.NewWithContext(ctx)
 	if err != nil {
 		return fmt.Errorf("reaching systemd: %w", err)
@@ -84,7 +84,7 @@ func (Systemd) Watch(ctx context.Context, told func(host.Unit)) error {
 		return fmt.Errorf("watching the units: %w", err)
 	}
 	for _, spec := range host.UnitSpecs() {
-		told(spec.Unit)
+		changed(spec.Unit)
 	}
 	alive := time.NewTicker(watchAlive)
 	defer alive.Stop()
@@ -96,19 +96,19 @@ func (Systemd) Watch(ctx context.Context, told func(host.Unit)) error {
 			return fmt.Errorf("watching the units: %w", err)
 		case <-alive.C:
 			if !conn.Connected() {
-				return errors.New("watching the units: systemd's bus went away")
+				return errors.New("watching the units: the connection to systemd was lost")
 			}
 		case update := <-updates:
 			if u, ok := changedUnit(update.UnitName, update.Changed); ok {
-				told(u)
+				changed(u)
 			}
 		}
 	}
 }
 
-// changedUnit is the unit of ours whose state a signal is about.
-func changedUnit[V any](service string, changed map[string]V) (host.Unit, bool) {
-	if _, state := changed["ActiveState"]; !state {
+// changedUnit returns the gateway's unit whose state changed according to a signal.
+func changedUnit[V any](service string, properties map[string]V) (host.Unit, bool) {
+	if _, state := properties["ActiveState"]; !state {
 		return "", false
 	}
 	for _, spec := range host.UnitSpecs() {
@@ -140,7 +140,7 @@ func (Systemd) job(ctx context.Context, u host.Unit, verb string, queue queue) e
 	return await(ctx, conn, spec.Unit.Service(), verb, queue)
 }
 
-// StartWireguard starts the program that does WireGuard's work for a link where the kernel does not.
+// StartWireguard starts the userspace implementation of WireGuard for an interface, where the kernel has none.
 func (Systemd) StartWireguard(ctx context.Context, link string) error {
 	spec, err := wireguard.Go.Spec()
 	if err != nil {
@@ -157,13 +157,12 @@ func (Systemd) StartWireguard(ctx context.Context, link string) error {
 	return await(ctx, conn, "gateway-wireguard@"+unit.UnitNameEscape(link)+".service", "start", (*dbus.Conn).StartUnitContext)
 }
 
-// queue asks systemd for a job.
 type queue func(c *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)
 
 // await queues a job and waits for its result.
 func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue queue) error {
-	// systemd refuses a unit that is started often in a short time. That is meant for one that dies; an operator may make as many
-	// changes as he likes.
+	// systemd refuses to start a unit often in a short time. The limit is meant for daemons that crash, not for an operator who makes
+	// many changes.
 	_ = conn.ResetFailedUnitContext(ctx, service)
 	result := make(chan string, 1)
 	if _, err := queue(conn, ctx, service, "replace", result); err != nil {
@@ -178,13 +177,13 @@ func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue que
 		}
 		why := "job " + r
 		if props, err := conn.GetAllPropertiesContext(ctx, service); err == nil {
-			why = join(why, unitState("", props).Detail)
+			why = appendDetail(why, unitState("", props).Detail)
 		}
-		return fmt.Errorf("%s did not %s: %s", service, verb, join(why, lastWords(ctx, service)))
+		return fmt.Errorf("%s did not %s: %s", service, verb, appendDetail(why, lastMessages(ctx, service)))
 	}
 }
 
-// Begin starts a job and does not wait for it.
+// Begin starts a job without waiting for it.
 func (Systemd) Begin(ctx context.Context, j job.Name) error {
 	service, err := j.Service()
 	if err != nil {
@@ -208,27 +207,28 @@ func (Systemd) Begin(ctx context.Context, j job.Name) error {
 	return nil
 }
 
-// join joins what was said, if more was.
-func join(said, more string) string {
+func appendDetail(text, more string) string {
 	if more == "" {
-		return said
+		return text
 	}
-	return said + ": " + more
+	return text + ": " + more
 }
 
-// lastWords are what the processes of a service's last run have said at last, as the journal has it; nothing when it cannot be asked.
-func lastWords(ctx context.Context, service string) string {
-	out, err := command.Exec(ctx, []string{"/usr/bin/journalctl", "--unit=" + service, "--lines=50", "--output=json", "--output-fields=MESSAGE,_PID,_SYSTEMD_INVOCATION_ID", "--quiet"}, 5*time.Second)
+// lastMessages returns the end of the log of a service's last run; nothing if the journal cannot be read.
+func lastMessages(ctx context.Context, service string) string {
+	out, err := command.Exec(ctx, []string{
+		journalctl, "--unit=" + service, "--lines=50", "--output=json", "--output-fields=MESSAGE,_PID,_SYSTEMD_INVOCATION_ID", "--quiet",
+	}, 5*time.Second)
 	if err != nil {
 		return ""
 	}
-	return wordsOf(out.Stdout)
+	return lastRun(out.Stdout)
 }
 
-// wordsOf picks the last run's words out of entries of the journal.
-func wordsOf(entries string) string {
+// lastRun picks the messages of the last run out of journal entries.
+func lastRun(entries string) string {
 	const lines = 5
-	var said []string
+	var messages []string
 	run := ""
 	for line := range strings.Lines(entries) {
 		var e struct {
@@ -236,16 +236,16 @@ func wordsOf(entries string) string {
 			PID     string `json:"_PID"`
 			Run     string `json:"_SYSTEMD_INVOCATION_ID"`
 		}
-		// systemd itself says that the service started and ended. A message that is not text is a list of bytes.
+		// PID 1 is systemd, which logs that the service started and ended. A binary message is a list of bytes, which fails here.
 		if json.Unmarshal([]byte(line), &e) != nil || e.PID == "1" {
 			continue
 		}
 		if e.Run != run {
-			said, run = nil, e.Run
+			messages, run = nil, e.Run
 		}
-		said = append(said, e.Message)
+		messages = append(messages, e.Message)
 	}
-	return host.FirstLines(strings.Join(said[max(0, len(said)-lines):], "\n"))
+	return host.FirstLines(strings.Join(messages[max(0, len(messages)-lines):], "\n"))
 }
 
 func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {
@@ -266,7 +266,7 @@ func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {
 		return spec.NotInstalled()
 	}
 	if is, _ := props["UnitFileState"].(string); is == map[bool]string{true: "enabled", false: "disabled"}[on] {
-		return nil // what follows would make systemd read all its files
+		return nil // saves systemd from reloading all unit files
 	}
 	files := []string{spec.Unit.Service()}
 	if on {
@@ -280,7 +280,6 @@ func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {
 	return conn.ReloadContext(ctx)
 }
 
-// systemdState reads a unit's properties.
 func systemdState(ctx context.Context, conn *dbus.Conn, spec host.UnitSpec) (host.UnitState, error) {
 	props, err := conn.GetAllPropertiesContext(ctx, spec.Unit.Service())
 	if err != nil {
@@ -288,12 +287,11 @@ func systemdState(ctx context.Context, conn *dbus.Conn, spec host.UnitSpec) (hos
 	}
 	state := unitState(spec.Unit, props)
 	if state.Active == "failed" {
-		state.Detail = join(state.Detail, lastWords(ctx, spec.Unit.Service()))
+		state.Detail = appendDetail(state.Detail, lastMessages(ctx, spec.Unit.Service()))
 	}
 	return state, nil
 }
 
-// unitState translates systemd's properties.
 func unitState(u host.Unit, props map[string]any) host.UnitState {
 	if load, _ := props["LoadState"].(string); load == "not-found" {
 		return host.UnitState{Unit: u}
@@ -303,7 +301,7 @@ func unitState(u host.Unit, props map[string]any) host.UnitState {
 	if pid, ok := props["MainPID"].(uint32); ok {
 		state.PID = int(pid)
 	}
-	// StateChangeTimestamp would also move with the substate, such as at a reload.
+	// Not StateChangeTimestamp: it also changes with the substate, such as at a reload.
 	entered := "InactiveEnterTimestamp"
 	switch state.Active {
 	case "active", "reloading":

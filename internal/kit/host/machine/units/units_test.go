@@ -66,11 +66,17 @@ func TestSystemdProperties(t *testing.T) {
 	}{
 		{map[string]any{"LoadState": "not-found", "ActiveState": "inactive"}, host.UnitState{Unit: chrony.Unit}},
 		{
-			map[string]any{"LoadState": "loaded", "ActiveState": "active", "MainPID": uint32(7), "Result": "success", "ActiveEnterTimestamp": uint64(at.UnixMicro()), "StateChangeTimestamp": uint64(at.Add(time.Hour).UnixMicro())},
+			map[string]any{
+				"LoadState": "loaded", "ActiveState": "active", "MainPID": uint32(7), "Result": "success",
+				"ActiveEnterTimestamp": uint64(at.UnixMicro()), "StateChangeTimestamp": uint64(at.Add(time.Hour).UnixMicro()),
+			},
 			host.UnitState{Unit: chrony.Unit, Installed: true, Active: "active", PID: 7, Since: at},
 		},
 		{
-			map[string]any{"LoadState": "loaded", "ActiveState": "failed", "MainPID": uint32(0), "Result": "exit-code", "ExecMainStatus": int32(1), "ActiveEnterTimestamp": uint64(1), "InactiveEnterTimestamp": uint64(at.UnixMicro())},
+			map[string]any{
+				"LoadState": "loaded", "ActiveState": "failed", "MainPID": uint32(0), "Result": "exit-code", "ExecMainStatus": int32(1),
+				"ActiveEnterTimestamp": uint64(1), "InactiveEnterTimestamp": uint64(at.UnixMicro()),
+			},
 			host.UnitState{Unit: chrony.Unit, Installed: true, Active: "failed", Detail: "result exit-code, status 1", Since: at},
 		},
 	} {
@@ -80,8 +86,8 @@ func TestSystemdProperties(t *testing.T) {
 	}
 }
 
-// Of all that systemd tells, the states of our units are heard.
-func TestSystemdTellsOfUnits(t *testing.T) {
+// Of all of systemd's signals, only changed states of the gateway's units count.
+func TestSystemdSignals(t *testing.T) {
 	for _, c := range []struct {
 		service, property string
 		want              host.Unit
@@ -92,25 +98,24 @@ func TestSystemdTellsOfUnits(t *testing.T) {
 	}
 }
 
-// recorder answers as a supervisor and notes what it was asked.
+// recorder acts as a supervisor and records the requests.
 type recorder struct {
 	None
-	mu    sync.Mutex
-	verbs []string
-	block chan struct{}
-	// watched is closed when a watch has ended.
-	watched chan struct{}
+	mu      sync.Mutex
+	verbs   []string
+	block   chan struct{}
+	watched chan struct{} // closed when a watch has ended
 }
 
-func (r *recorder) note(verb string, u host.Unit) error {
+func (r *recorder) record(verb string, u host.Unit) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.verbs = append(r.verbs, verb+" "+string(u))
 	return nil
 }
 
-func (r *recorder) Start(_ context.Context, u host.Unit) error { return r.note("start", u) }
-func (r *recorder) Stop(_ context.Context, u host.Unit) error  { return r.note("stop", u) }
+func (r *recorder) Start(_ context.Context, u host.Unit) error { return r.record("start", u) }
+func (r *recorder) Stop(_ context.Context, u host.Unit) error  { return r.record("stop", u) }
 func (r *recorder) Restart(context.Context, host.Unit) error {
 	return errors.New("chronyd: bad line 3")
 }
@@ -123,16 +128,16 @@ func (r *recorder) Enable(_ context.Context, u host.Unit, on bool) error {
 	if !on {
 		return host.UnitSpec{Unit: u}.NotInstalled()
 	}
-	return r.note("enable", u)
+	return r.record("enable", u)
 }
-func (r *recorder) Watch(ctx context.Context, told func(host.Unit)) error {
-	told("one")
-	told("two")
+func (r *recorder) Watch(ctx context.Context, changed func(host.Unit)) error {
+	changed("one")
+	changed("two")
 	<-ctx.Done()
 	close(r.watched)
 	return nil
 }
-func (r *recorder) Begin(_ context.Context, j job.Name) error { return r.note("begin", host.Unit(j)) }
+func (r *recorder) Begin(_ context.Context, j job.Name) error { return r.record("begin", host.Unit(j)) }
 
 func (r *recorder) States(ctx context.Context) ([]host.UnitState, error) {
 	return []host.UnitState{{Unit: "one", Since: time.Unix(1, 0).UTC()}, {Unit: "two", PID: 2}}, nil
@@ -174,7 +179,7 @@ func TestSupervisorProtocol(t *testing.T) {
 		t.Error("an unknown verb was accepted")
 	}
 
-	// Giving a verb up ends it on the other side too.
+	// Canceling a request cancels it on the other side, too.
 	short, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
 	if err := s.Reload(short, chrony.Unit); !errors.Is(err, context.DeadlineExceeded) {
@@ -182,7 +187,7 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 	<-r.block
 
-	// So does giving up a watch, and a watch that is lost says so.
+	// The same for a watch; and a watch that loses the connection fails.
 	watching, enough := context.WithCancel(ctx)
 	var seen []host.Unit
 	if err := s.Watch(watching, func(u host.Unit) {
@@ -212,8 +217,8 @@ func TestSupervisorProtocol(t *testing.T) {
 	}
 }
 
-// Of what the journal has about a service, its last run's own words are told.
-func TestLastWords(t *testing.T) {
+// Of a service's journal entries, lastRun returns those that the last run itself logged.
+func TestLastRun(t *testing.T) {
 	entries := `{"MESSAGE":"statistics","_PID":"700","_SYSTEMD_INVOCATION_ID":"a"}
 {"MESSAGE":"Stopped unbound.service","_PID":"1"}
 {"MESSAGE":"Starting unbound.service","_PID":"1"}
@@ -222,10 +227,10 @@ func TestLastWords(t *testing.T) {
 {"MESSAGE":"giving up","_PID":"701","_SYSTEMD_INVOCATION_ID":"b"}
 {"MESSAGE":"unbound.service: Failed with result 'exit-code'.","_PID":"1"}
 `
-	if got, want := wordsOf(entries), "the port is taken; giving up"; got != want {
+	if got, want := lastRun(entries), "the port is taken; giving up"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := wordsOf(""); got != "" {
+	if got := lastRun(""); got != "" {
 		t.Errorf("%q", got)
 	}
 }

@@ -1,4 +1,5 @@
-// Package upgrade is what an upgrade of the gateway does to the machine: its packages, its programs, and a copy of its data.
+// Package upgrade performs the steps of an upgrade of the gateway on the machine: installing packages, stopping and starting programs, and
+// backing up data.
 package upgrade
 
 import (
@@ -25,18 +26,17 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// Machine is the effects on the machine that this process runs on. It needs root.
+// Machine is the machine that this process runs on. Its methods need root.
 type Machine struct {
 	Folder job.Folder
 	Units  host.Units
-	// Database is where PostgreSQL is, and State the state folder. Both are the gateway's user's, and are read and written as that user.
+	// Database is the address of the database, and State the state folder. Both belong to the gateway's user, and are accessed as User.
 	Database, State string
 	User            *syscall.Credential
-	// Service is the service that the upgrade is about.
+	// Service reports whether the gateway serves.
 	Service job.Service
 }
 
-// The programs, and how long they may take.
 const (
 	aptGet    = "/usr/bin/apt-get"
 	dpkg      = "/usr/bin/dpkg"
@@ -47,30 +47,31 @@ const (
 	longer  = 20 * time.Minute
 )
 
-// keepFiles answers the question that dpkg would ask about an edited conffile.
+// keepFiles makes dpkg keep an edited conffile without asking.
 var keepFiles = []string{"--force-confdef", "--force-confold"}
 
-// aptInstall are the arguments of an installation that asks nothing, removes nothing, and waits for others who install.
+// aptInstall installs a package. It asks nothing, removes no package, and waits for other programs' installations.
 var aptInstall = []string{
 	aptGet, "install", "--yes", "--quiet", "--allow-downgrades", "--no-remove",
 	"-o", "Dpkg::Use-Pty=0", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=120",
 }
 
-// aptCache is where apt keeps what it has fetched.
-const aptCache = "/var/cache/apt/archives"
+const aptCache = "/var/cache/apt/archives" // packages that apt has fetched
 
-// folder makes a folder of root's own among those of upgrades.
+// folder creates a subfolder of the upgrades' folder that only root can read.
 func (m Machine) folder(parts ...string) (string, error) {
 	path := filepath.Join(append([]string{m.Folder.Path("")}, parts...)...)
 	return path, os.MkdirAll(path, 0o700)
 }
 
 func (m Machine) Installed(ctx context.Context) (string, error) {
-	said, err := program.Run(ctx, program.Program{Argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, Within: shortly})
+	argv := []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}
+	version, err := program.Run(ctx, program.Program{Argv: argv, Within: shortly})
 	if err != nil {
 		return "", fmt.Errorf("reading the installed version: %w", err)
 	}
-	return strings.TrimSpace(said), host.IsVersion(strings.TrimSpace(said))
+	version = strings.TrimSpace(version)
+	return version, host.IsVersion(version)
 }
 
 func (m Machine) Live(ctx context.Context, w job.Waiting) []string { return m.Service.Live(ctx, w) }
@@ -90,17 +91,18 @@ func (m Machine) Fetch(ctx context.Context, version string) (host.PackageFile, e
 		return host.PackageFile{}, err
 	}
 	defer os.RemoveAll(fetching)
-	if _, err := program.Run(ctx, program.Program{Argv: []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}, Dir: fetching, Within: longer}); err != nil {
+	argv := []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}
+	if _, err := program.Run(ctx, program.Program{Argv: argv, Dir: fetching, Within: longer}); err != nil {
 		return host.PackageFile{}, err
 	}
 	file := find(ctx, fetching, version)
 	if file == "" {
-		return host.PackageFile{}, errors.New("apt fetched another package than the one that was asked for")
+		return host.PackageFile{}, errors.New("apt fetched another package than the requested one")
 	}
 	return m.keep(ctx, file, kept)
 }
 
-// find looks for the package of a version in a folder.
+// find returns the file of a version's package in a folder, or an empty string.
 func find(ctx context.Context, folder, version string) string {
 	candidates, _ := filepath.Glob(filepath.Join(folder, host.GatewayPackage+"_*.deb"))
 	for _, file := range candidates {
@@ -111,21 +113,22 @@ func find(ctx context.Context, folder, version string) string {
 	return ""
 }
 
-// describe reads what a package says about itself.
+// describe reads the control data of a package.
 func describe(ctx context.Context, file string) (host.PackageFile, error) {
-	said, err := program.Run(ctx, program.Program{Argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, Within: shortly})
+	argv := []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}
+	control, err := program.Run(ctx, program.Program{Argv: argv, Within: shortly})
 	if err != nil {
 		return host.PackageFile{}, err
 	}
-	fields := strings.Split(strings.TrimSpace(said), "\t")
+	fields := strings.Split(strings.TrimSpace(control), "\t")
 	if len(fields) != 3 || fields[0] != host.GatewayPackage {
-		return host.PackageFile{}, fmt.Errorf("%s is another package", filepath.Base(file))
+		return host.PackageFile{}, fmt.Errorf("%s is not the gateway's package", filepath.Base(file))
 	}
 	kib, err := strconv.ParseInt(fields[2], 10, 64)
 	return host.PackageFile{Version: fields[1], File: filepath.Base(file), Unpacks: kib << 10}, err
 }
 
-// keep has a package in the folder of those that are kept.
+// keep copies a package to the folder of kept packages, unless it is there.
 func (m Machine) keep(ctx context.Context, file, folder string) (host.PackageFile, error) {
 	p, err := describe(ctx, file)
 	if err != nil {
@@ -177,7 +180,7 @@ func digest(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// kept is the file of a package that was fetched, if it still is what it was.
+// kept returns the file of a fetched package after checking that it has not changed.
 func (m Machine) kept(p host.PackageFile) (string, error) {
 	file := filepath.Join(m.Folder.Path("packages"), filepath.Base(p.File))
 	sum, err := digest(file)
@@ -188,7 +191,7 @@ func (m Machine) kept(p host.PackageFile) (string, error) {
 }
 
 const (
-	// headroom is the space that must be left over on each file system.
+	// headroom is the space that must stay free on each file system, in bytes.
 	headroom = 64 << 20
 	dumpFile = "database.dump"
 	tarFile  = "state.tar"
@@ -212,7 +215,7 @@ func (m Machine) BackUp(ctx context.Context, id string) error {
 	return nil
 }
 
-// programs are the gateway's own that write its data, in the order in which they start. A version may lack one.
+// programs are the gateway's programs that write its data, in the order of starting. A version may lack one.
 var programs = []host.Unit{host.API, host.Scheduler}
 
 func (m Machine) stop(ctx context.Context) error {
@@ -224,7 +227,7 @@ func (m Machine) stop(ctx context.Context) error {
 	return nil
 }
 
-// Resume starts the programs. Whether they serve is another question.
+// Resume starts the programs. It does not wait until they serve.
 func (m Machine) Resume(ctx context.Context) error {
 	var failures []error
 	for _, u := range programs {
@@ -236,12 +239,13 @@ func (m Machine) Resume(ctx context.Context) error {
 }
 
 func (m Machine) Verify(ctx context.Context, id string, former, next host.PackageFile) error {
-	if said, err := program.Run(ctx, program.Program{Argv: []string{dpkg, "--audit"}, Within: shortly}); err != nil {
+	if problems, err := program.Run(ctx, program.Program{Argv: []string{dpkg, "--audit"}, Within: shortly}); err != nil {
 		return err
-	} else if strings.TrimSpace(said) != "" {
-		return fmt.Errorf("dpkg has packages that are not installed completely; run dpkg --configure -a first: %s", host.FirstLines(said))
+	} else if strings.TrimSpace(problems) != "" {
+		return fmt.Errorf("some packages are not installed completely; run dpkg --configure -a first: %s", host.FirstLines(problems))
 	}
-	if _, err := program.Run(ctx, program.Program{Argv: []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}, Within: shortly}); err != nil {
+	compare := []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}
+	if _, err := program.Run(ctx, program.Program{Argv: compare, Within: shortly}); err != nil {
 		return fmt.Errorf("version %s is not newer than the installed %s", next.Version, former.Version)
 	}
 	if _, err := m.kept(former); err != nil {
@@ -254,9 +258,9 @@ func (m Machine) Verify(ctx context.Context, id string, former, next host.Packag
 	if err := m.apt(ctx, file, "--simulate"); err != nil {
 		return fmt.Errorf("apt cannot install version %s here: %w", next.Version, err)
 	}
-	// What it depends on is fetched now, so that the installation needs no network.
+	// Dependencies are fetched now, so that the installation needs no network.
 	if err := m.apt(ctx, file, "--download-only"); err != nil {
-		return fmt.Errorf("what version %s depends on cannot be fetched: %w", next.Version, err)
+		return fmt.Errorf("the dependencies of version %s cannot be fetched: %w", next.Version, err)
 	}
 	if mounted(m.State) {
 		return fmt.Errorf("%s is a separate file system, which cannot be rolled back as a whole; install the package yourself", m.State)
@@ -264,7 +268,7 @@ func (m Machine) Verify(ctx context.Context, id string, former, next host.Packag
 	return m.space(ctx, id, former, next)
 }
 
-// space sets aside what the way back needs, and complains unless enough is left for the installation.
+// space reserves the disk space that a rollback needs, and fails unless enough is left for the installation.
 func (m Machine) space(ctx context.Context, id string, former, next host.PackageFile) error {
 	backup := m.Folder.Path("backups")
 	state, err := os.Stat(filepath.Join(backup, id, tarFile))
@@ -275,9 +279,9 @@ func (m Machine) space(ctx context.Context, id string, former, next host.Package
 	if err != nil {
 		return err
 	}
-	// The restored rows and their log, beside the old ones.
+	// Twice the data: the restored rows and their write-ahead log, while the old rows still exist.
 	if err := m.Folder.Reserve(former.Unpacks + state.Size() + 2*data + headroom/2); err != nil {
-		return fmt.Errorf("there is not enough space to take the upgrade back if need be: %w", err)
+		return fmt.Errorf("there is not enough space for a rollback of the upgrade: %w", err)
 	}
 	for _, path := range []string{"/usr", m.Folder.Path("")} {
 		var s unix.Statfs_t
@@ -291,7 +295,7 @@ func (m Machine) space(ctx context.Context, id string, former, next host.Package
 	return nil
 }
 
-// mounted tells whether a folder is the root of a file system.
+// mounted reports whether a folder is the root of a file system.
 func mounted(path string) bool {
 	var own, above unix.Stat_t
 	return unix.Stat(path, &own) == nil && unix.Stat(filepath.Dir(path), &above) == nil && own.Dev != above.Dev
@@ -302,14 +306,15 @@ func (m Machine) Install(ctx context.Context, next host.PackageFile) error {
 	if err != nil {
 		return err
 	}
-	if err := configure(ctx); err != nil {
+	// An earlier installation may have been interrupted.
+	if err := runDpkg(ctx, "--configure", "--pending"); err != nil {
 		return err
 	}
 	return m.apt(ctx, file)
 }
 
-// apt installs a package that is kept. apt would rather have it from where its lists say that it is, and fetch it again: so it lies
-// meanwhile where apt looks first.
+// apt runs an installation of a kept package. For a package in its lists apt would fetch the file again: a link in apt's cache prevents
+// that.
 func (m Machine) apt(ctx context.Context, file string, more ...string) error {
 	cached := filepath.Join(aptCache, filepath.Base(file))
 	if err := os.Link(file, cached); err == nil {
@@ -319,35 +324,29 @@ func (m Machine) apt(ctx context.Context, file string, more ...string) error {
 	return err
 }
 
-// configure ends what an interrupted installation has begun.
-func configure(ctx context.Context) error {
-	_, err := unlocked(ctx, program.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--configure", "--pending"), Within: longer})
-	return err
-}
-
 func (m Machine) Reinstall(ctx context.Context, former host.PackageFile) error {
 	file, err := m.kept(former)
 	if err != nil {
 		return err
 	}
-	// dpkg, and not apt: it installs a package over one that is half there, and needs neither lists nor a network.
-	_, err = unlocked(ctx, program.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--install", file), Within: longer})
-	return err
+	// Not apt: dpkg installs a package over one that is half installed, and needs neither lists nor a network.
+	return runDpkg(ctx, "--install", file)
 }
 
-// unlockedWithin is how long others may install something; apt waits as long.
+// unlockedWithin is how long to wait for another program's installation; apt waits as long.
 const unlockedWithin = 2 * time.Minute
 
-// unlocked runs dpkg when no other process does.
-func unlocked(ctx context.Context, p program.Program) (string, error) {
+// runDpkg runs dpkg when no other process holds its lock.
+func runDpkg(ctx context.Context, args ...string) error {
+	p := program.Program{Argv: slices.Concat([]string{dpkg}, keepFiles, args), Within: longer}
 	for begun := time.Now(); ; {
-		said, err := program.Run(ctx, p)
-		if f, ok := errors.AsType[*program.Failed](err); !ok || !strings.Contains(f.Words, "lock") || time.Since(begun) > unlockedWithin {
-			return said, err
+		_, err := program.Run(ctx, p)
+		if f, ok := errors.AsType[*program.Failed](err); !ok || !strings.Contains(f.Message, "lock") || time.Since(begun) > unlockedWithin {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return said, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(2 * time.Second):
 		}
 	}
@@ -365,12 +364,12 @@ func (m Machine) Restore(ctx context.Context, id string) error {
 		return fmt.Errorf("the state folder cannot be restored: %w", err)
 	}
 	if err := m.Resume(ctx); err != nil {
-		fmt.Fprintln(job.Output(ctx), err) // the next step asks whether they serve
+		fmt.Fprintln(job.Output(ctx), err) // the next step checks whether they serve
 	}
 	return nil
 }
 
-// unpack puts the backup of the state folder in its place, in one step: it is unpacked beside it, as the gateway's user.
+// unpack restores the state folder: it unpacks the backup beside it, as the gateway's user, and exchanges the two in one step.
 func (m Machine) unpack(ctx context.Context, archive string) error {
 	in, err := os.Open(archive)
 	if err != nil {
@@ -389,8 +388,8 @@ func (m Machine) unpack(ctx context.Context, archive string) error {
 			return err
 		}
 	}
-	tar := program.Program{Argv: []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}, In: in, As: m.User, Within: longer}
-	if _, err := program.Run(ctx, tar); err != nil {
+	tar := []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}
+	if _, err := program.Run(ctx, program.Program{Argv: tar, In: in, As: m.User, Within: longer}); err != nil {
 		return err
 	}
 	if err := syncAll(beside); err != nil {
@@ -402,7 +401,7 @@ func (m Machine) unpack(ctx context.Context, archive string) error {
 	return errors.Join(disk.Sync(filepath.Dir(m.State)), os.RemoveAll(beside))
 }
 
-// syncAll has the disk take everything of the file system that a folder is on.
+// syncAll writes the file system of a folder to disk.
 func syncAll(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -416,7 +415,7 @@ func (m Machine) Ready(ctx context.Context, version string, live []string) error
 	return m.Service.Ready(ctx, version, live)
 }
 
-// keepBackups is how many backups are kept, with the one of the last upgrade.
+// keepBackups is how many backups stay, including that of the last upgrade.
 const keepBackups = 3
 
 func (m Machine) Clean(id string, former, next host.PackageFile) error {
@@ -424,7 +423,7 @@ func (m Machine) Clean(id string, former, next host.PackageFile) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// The ids are in the order of time.
+	// The ids sort by time.
 	for i, b := range backups {
 		if i < len(backups)-keepBackups && b.Name() != id {
 			if err := os.RemoveAll(filepath.Join(m.Folder.Path("backups"), b.Name())); err != nil {

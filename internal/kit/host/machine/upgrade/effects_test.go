@@ -28,7 +28,7 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// real is the effects on a machine below a root, with its programs in memory and a database whose owner is no superuser.
+// real returns a machine below a root, with units in memory and a database whose owner is not a superuser.
 func real(t *testing.T) (Machine, *hosttest.Machine) {
 	t.Helper()
 	root := t.TempDir()
@@ -44,8 +44,9 @@ func real(t *testing.T) (Machine, *hosttest.Machine) {
 	name, _, _ = strings.Cut(name, "?")
 	dbtest.Exec(t, super, "ALTER DATABASE "+name+" OWNER TO "+role)
 	t.Cleanup(func() {
-		// The database goes after this, and with it all that the role owns.
-		if out, err := exec.Command("psql", "--no-psqlrc", "--quiet", "--command=REASSIGN OWNED BY "+role+" TO CURRENT_USER; DROP OWNED BY "+role+"; DROP ROLE "+role, url).CombinedOutput(); err != nil {
+		// The database, which the role owns, is dropped after this.
+		drop := "REASSIGN OWNED BY " + role + " TO CURRENT_USER; DROP OWNED BY " + role + "; DROP ROLE " + role
+		if out, err := exec.Command("psql", "--no-psqlrc", "--quiet", "--command="+drop, url).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
@@ -69,11 +70,14 @@ func asRole(t *testing.T, url, role string) string {
 	return before + "://" + role + ":canary@" + after
 }
 
-// The password of the database is in no list of processes.
+// The command line, which every user can read, does not have the database's password.
 func TestPasswordIsNoArgument(t *testing.T) {
-	for _, address := range []string{"postgres://gateway:canary@db.example.net/gateway?sslmode=require", "postgres:///gateway?host=db.example.net&password=canary"} {
-		p := Machine{Database: address}.asking(shortly, psql, "--quiet")
-		if strings.Contains(strings.Join(p.Argv, " "), "canary") || !slices.Equal(p.Env, []string{"PGPASSWORD=canary"}) || len(p.Argv) != 3 || !strings.Contains(p.Argv[2], "db.example.net") {
+	for _, address := range []string{
+		"postgres://gateway:canary@db.example.net/gateway?sslmode=require", "postgres:///gateway?host=db.example.net&password=canary",
+	} {
+		p := Machine{Database: address}.client(shortly, psql, "--quiet")
+		if strings.Contains(strings.Join(p.Argv, " "), "canary") || !slices.Equal(p.Env, []string{"PGPASSWORD=canary"}) ||
+			len(p.Argv) != 3 || !strings.Contains(p.Argv[2], "db.example.net") {
 			t.Errorf("%s: %q with %q", address, p.Argv, p.Env)
 		}
 	}
@@ -108,7 +112,7 @@ func attach(t *testing.T, url string) *db.DB {
 	return d
 }
 
-// What was backed up comes back as it was, whatever a newer version has done to it since; the programs do not run meanwhile.
+// A restore brings back exactly what was backed up, whatever a newer version has changed. The programs do not run in the meantime.
 func TestBackupAndRestore(t *testing.T) {
 	m, units := real(t)
 	d := attach(t, m.Database)
@@ -131,9 +135,10 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	write("setup.json", "two")
 	write("new.json", "two")
-	execute(t, d, `DELETE FROM ntp_pools; CREATE SCHEMA later; CREATE TABLE later.things (id int PRIMARY KEY); CREATE TABLE newer (pool uuid REFERENCES ntp_pools (id), thing int REFERENCES later.things);
-		ALTER TABLE ntp_pools DROP COLUMN prefer; INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
-	for range 2 { // one that was interrupted is done again
+	execute(t, d, `DELETE FROM ntp_pools; CREATE SCHEMA later; CREATE TABLE later.things (id int PRIMARY KEY);
+	CREATE TABLE newer (pool uuid REFERENCES ntp_pools (id), thing int REFERENCES later.things);
+	ALTER TABLE ntp_pools DROP COLUMN prefer; INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
+	for range 2 { // an interrupted restore is repeated
 		if err := m.Restore(t.Context(), "1"); err != nil {
 			t.Fatal(err)
 		}
@@ -142,10 +147,13 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Error("the programs do not run again")
 	}
 	var pools int
-	if err := attach(t, m.Database).QueryRow(t.Context(), "SELECT count(*) FROM ntp_pools WHERE address = 'time.example.net' AND NOT prefer").Scan(&pools); err != nil || pools != 1 {
+	err := attach(t, m.Database).
+		QueryRow(t.Context(), "SELECT count(*) FROM ntp_pools WHERE address = 'time.example.net' AND NOT prefer").Scan(&pools)
+	if err != nil || pools != 1 {
 		t.Errorf("%d pools, %v", pools, err)
 	}
-	if err := d.QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname IN ('newer', 'things')").Scan(&pools); err != nil || pools != 0 {
+	err = d.QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname IN ('newer', 'things')").Scan(&pools)
+	if err != nil || pools != 0 {
 		t.Errorf("%d tables of the newer version are left, %v", pools, err)
 	}
 	entries, err := os.ReadDir(m.State)
@@ -165,11 +173,11 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(m.Folder.Path("backups"), "1", dumpFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the backup is open to others: %v %v", info, err)
+		t.Errorf("other users can read the backup: %v %v", info, err)
 	}
 }
 
-// A backup that is damaged changes nothing.
+// Restoring a damaged backup fails and changes nothing.
 func TestRestoreOfADamagedBackup(t *testing.T) {
 	m, _ := real(t)
 	d := attach(t, m.Database)
@@ -194,7 +202,7 @@ func TestRestoreOfADamagedBackup(t *testing.T) {
 	}
 }
 
-// psql reads what pg_restore writes: whatever is called like a command of psql comes back by that name, and is no command.
+// psql reads the output of pg_restore: a name that looks like a command of psql must be restored as a name, and not run.
 func TestRestoreRunsNoNames(t *testing.T) {
 	m, _ := real(t)
 	d := attach(t, m.Database)
@@ -205,8 +213,9 @@ func TestRestoreRunsNoNames(t *testing.T) {
 		t.Fatalf("%q is too long for a name", command)
 	}
 	name := pgx.Identifier{command}.Sanitize()
-	execute(t, d, "CREATE SCHEMA "+name+"; CREATE TABLE "+name+"."+name+" ("+name+" text PRIMARY KEY DEFAULT E'\\n\\\\! touch "+mark+"'); INSERT INTO "+name+"."+name+" DEFAULT VALUES; "+
-		"COMMENT ON TABLE "+name+"."+name+" IS E'\\n\\\\! touch "+mark+"'; CREATE VIEW "+name+" AS SELECT * FROM "+name+"."+name)
+	execute(t, d, "CREATE SCHEMA "+name+"; CREATE TABLE "+name+"."+name+" ("+name+" text PRIMARY KEY DEFAULT E'\\n\\\\! touch "+mark+"'); "+
+		"INSERT INTO "+name+"."+name+" DEFAULT VALUES; COMMENT ON TABLE "+name+"."+name+" IS E'\\n\\\\! touch "+mark+"'; "+
+		"CREATE VIEW "+name+" AS SELECT * FROM "+name+"."+name)
 	if err := m.BackUp(t.Context(), "1"); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +232,7 @@ func TestRestoreRunsNoNames(t *testing.T) {
 	}
 }
 
-// A database that is away is no reason to begin.
+// Without a database the backup fails at once, and so does the upgrade.
 func TestBackupWithoutADatabase(t *testing.T) {
 	m, _ := real(t)
 	m.Database = "postgres:///gateway?host=" + t.TempDir()
@@ -235,14 +244,14 @@ func TestBackupWithoutADatabase(t *testing.T) {
 	}
 }
 
-// deb builds a package.
 func deb(t *testing.T, folder, name, version string) {
 	t.Helper()
 	tree := t.TempDir()
 	if err := os.Mkdir(filepath.Join(tree, "DEBIAN"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nInstalled-Size: 300\nMaintainer: Gateway <gateway@example.net>\nDescription: test\n", name, version)
+	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nInstalled-Size: 300\n", name, version) +
+		"Maintainer: Gateway <gateway@example.net>\nDescription: test\n"
 	if err := os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +261,7 @@ func deb(t *testing.T, folder, name, version string) {
 	}
 }
 
-// A package that was fetched before is used again, and one that has changed since is not.
+// A package that was fetched before is reused unless the file has changed.
 func TestKeptPackages(t *testing.T) {
 	m, _ := real(t)
 	folder, err := m.folder("packages")
@@ -268,7 +277,7 @@ func TestKeptPackages(t *testing.T) {
 	if _, err := m.kept(p); err != nil {
 		t.Error(err)
 	}
-	// A file with the right name and another package in it does not count; apt knows no such version.
+	// A file with the right name but another package is ignored; apt does not know the version.
 	if _, err := m.Fetch(t.Context(), "1.0.1"); err == nil || !strings.Contains(err.Error(), "apt-get") {
 		t.Error(err)
 	}
@@ -289,7 +298,6 @@ func TestKeptPackages(t *testing.T) {
 	}
 }
 
-// Backups are kept, the last ones.
 func TestCleanKeepsTheLastBackups(t *testing.T) {
 	m, _ := real(t)
 	for i := range 6 {
@@ -309,7 +317,8 @@ func TestCleanKeepsTheLastBackups(t *testing.T) {
 	}
 }
 
-// TestReady: a version serves when it says so, has its database, has what was live, and HAProxy carries the console.
+// A version is ready when gateway-api reports it, the database is up, the components that were live are live again, and the console
+// answers through HAProxy.
 func TestReady(t *testing.T) {
 	version, database, dns, console, holder := "1.1.0", "up", "live", "1.1.0", "haproxy"
 	api := func(version *string) http.Handler {
@@ -323,7 +332,8 @@ func TestReady(t *testing.T) {
 				fmt.Fprint(w, `{"data":null,"error":{"code":"setup_required","message":"not set up yet"}}`)
 				return
 			}
-			fmt.Fprintf(w, `{"data":[{"name":"reverse-proxy","state":"live"},{"name":"dns","state":%q},{"name":"dhcp","state":"not_installed"}],"error":null}`, dns)
+			fmt.Fprintf(w, `{"data":[{"name":"reverse-proxy","state":"live"},{"name":"dns","state":%q},
+			{"name":"dhcp","state":"not_installed"}],"error":null}`, dns)
 		})
 		return mux
 	}
@@ -377,7 +387,7 @@ func TestReady(t *testing.T) {
 	ready("gateway-api does not answer")
 }
 
-// What was live is known although the API did not answer, or had not applied everything, when it was first asked.
+// Live retries while the API does not answer or is still applying.
 func TestLiveWaitsForTheAPI(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	s := job.Service{Control: socket}
@@ -388,20 +398,22 @@ func TestLiveWaitsForTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := 0
+	requests := 0
 	api := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		dns := "live"
-		switch asked++; asked {
+		switch requests++; requests {
 		case 1:
 			panic(http.ErrAbortHandler)
 		case 2:
 			dns = "pending"
 		}
-		fmt.Fprintf(w, `{"data":[{"name":"ntp","state":"live"},{"name":"dns","state":%q},{"name":"dhcp","state":"degraded"}],"error":null}`, dns)
+		fmt.Fprintf(w, `{"data":[{"name":"ntp","state":"live"},{"name":"dns","state":%q},
+			{"name":"dhcp","state":"degraded"}],"error":null}`, dns)
 	})}}
 	api.Start()
 	defer api.Close()
-	if live := s.Live(t.Context(), job.Waiting{Silence: time.Minute, Every: time.Millisecond}); !slices.Equal(live, []string{"dns", "ntp"}) || asked != 3 {
-		t.Errorf("%v, asked %d times", live, asked)
+	live := s.Live(t.Context(), job.Waiting{Silence: time.Minute, Every: time.Millisecond})
+	if !slices.Equal(live, []string{"dns", "ntp"}) || requests != 3 {
+		t.Errorf("%v, %d requests", live, requests)
 	}
 }

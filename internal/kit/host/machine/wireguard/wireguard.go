@@ -1,4 +1,4 @@
-// Package wireguard makes, changes and reads WireGuard links.
+// Package wireguard creates, changes and reads WireGuard interfaces.
 package wireguard
 
 import (
@@ -32,59 +32,57 @@ import (
 )
 
 const (
-	// sockets is where programs that do WireGuard's work listen, each at the name of its link.
+	// sockets is the folder of the control sockets of userspace implementations, each named after its interface.
 	sockets = "/var/run/wireguard"
-	// toolFiles is where WireGuard's own tools keep configurations.
+	// toolFiles is the folder of wg-quick's configuration files.
 	toolFiles = "/etc/wireguard"
-	// fileSize is the largest that is read, and fileCount how many are.
+	// The limits for reading toolFiles.
 	fileSize  = 4 << 20
 	fileCount = 200
-	// answersWithin is how long a link may take to tell of itself. Ten thousand peers take a fifth of a second.
+	// answersWithin bounds reading a tunnel's state. Ten thousand peers take a fifth of a second.
 	answersWithin = 5 * time.Second
 )
 
-// Tunnels is the WireGuard of a machine.
 type Tunnels struct {
 	home     home.Home
 	commands *command.Commands
 	units    host.Units
 
-	speaking sync.Mutex
-	client   *wgctrl.Client // under speaking; nil until someone speaks to WireGuard
-	kernel   sync.Once      // done with the first link of the kernel's own
+	mu     sync.Mutex
+	client *wgctrl.Client // under mu; nil until it is needed
+	kernel sync.Once      // done after the first interface that the kernel implements
 }
 
-// New returns the WireGuard of a machine.
 func New(h home.Home, c *command.Commands, u host.Units) *Tunnels {
 	return &Tunnels{home: h, commands: c, units: u}
 }
 
-// wireguard speaks to WireGuard. The connection is kept: to open one takes as long as to change a peer.
+// wireguard returns the connection to WireGuard. It is kept open because opening one takes as long as changing a peer.
 func (s *Tunnels) wireguard() (*wgctrl.Client, error) {
-	s.speaking.Lock()
-	defer s.speaking.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.client == nil {
 		c, err := wgctrl.New()
 		if err != nil {
-			return nil, fmt.Errorf("speaking to WireGuard: %w", err)
+			return nil, fmt.Errorf("connecting to WireGuard: %w", err)
 		}
 		s.client = c
 	}
 	return s.client, nil
 }
 
-// forgetWireguard has the next who speaks to WireGuard open a new connection: with its first link the kernel may have loaded
-// what it needs for WireGuard, and a connection from before does not know.
+// forgetWireguard closes the connection: the first interface may have made the kernel load its WireGuard module, which an older
+// connection does not notice.
 func (s *Tunnels) forgetWireguard() {
-	s.speaking.Lock()
-	defer s.speaking.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.client != nil {
 		_ = s.client.Close()
 		s.client = nil
 	}
 }
 
-// within gives up waiting when the context ends: a program that hangs would hold whoever asks it.
+// within stops waiting when the context ends: a userspace implementation may hang.
 func within[T any](ctx context.Context, f func() (T, error)) (out T, err error) {
 	type answer struct {
 		out T
@@ -113,7 +111,7 @@ func (s *Tunnels) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error
 		if name := l.Attrs().Name; l.Type() == "wireguard" || l.Type() == "tuntap" && hasSocket(name) {
 			d, err := s.tunnelDevice(ctx, name)
 			if gone(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				continue // or its program hangs
+				continue // it is being removed, or its program hangs
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the tunnel %s: %w", name, err)
@@ -124,9 +122,11 @@ func (s *Tunnels) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error
 	return list, nil
 }
 
-// gone says of a tunnel that cannot be asked that it is gone, or that its program is: it has left its socket, or ends in the middle of an answer.
+// gone reports whether an error means that the tunnel has gone or its program has ended, which may leave a socket or end in the middle of
+// an answer.
 func gone(err error) bool {
-	return slices.ContainsFunc([]error{fs.ErrNotExist, unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, io.EOF}, func(sign error) bool { return errors.Is(err, sign) })
+	signs := []error{fs.ErrNotExist, unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, io.EOF}
+	return slices.ContainsFunc(signs, func(sign error) bool { return errors.Is(err, sign) })
 }
 
 func hasSocket(name string) bool {
@@ -145,7 +145,9 @@ func (s *Tunnels) tunnelDevice(ctx context.Context, name string) (host.TunnelDev
 	if err != nil {
 		return host.TunnelDevice{}, err
 	}
-	d := host.TunnelDevice{Name: name, Kind: "userspace", ListenPort: found.ListenPort, Mark: found.FirewallMark, Peers: make([]host.TunnelPeer, len(found.Peers))}
+	d := host.TunnelDevice{
+		Name: name, Kind: "userspace", ListenPort: found.ListenPort, Mark: found.FirewallMark, Peers: make([]host.TunnelPeer, len(found.Peers)),
+	}
 	if found.Type == wgtypes.LinuxKernel {
 		d.Kind = "kernel"
 	}
@@ -154,8 +156,9 @@ func (s *Tunnels) tunnelDevice(ctx context.Context, name string) (host.TunnelDev
 	}
 	for i, p := range found.Peers {
 		peer := host.TunnelPeer{
-			PublicKey: host.TunnelKey(p.PublicKey), PresharedKey: host.TunnelKey(p.PresharedKey), Keepalive: int(p.PersistentKeepaliveInterval.Seconds()),
-			Rx: p.ReceiveBytes, Tx: p.TransmitBytes, AllowedIPs: make([]netip.Prefix, len(p.AllowedIPs)),
+			PublicKey: host.TunnelKey(p.PublicKey), PresharedKey: host.TunnelKey(p.PresharedKey),
+			Keepalive: int(p.PersistentKeepaliveInterval.Seconds()), Rx: p.ReceiveBytes, Tx: p.TransmitBytes,
+			AllowedIPs: make([]netip.Prefix, len(p.AllowedIPs)),
 		}
 		if !p.LastHandshakeTime.IsZero() && p.LastHandshakeTime.Unix() > 0 {
 			peer.LastHandshake = p.LastHandshakeTime
@@ -190,11 +193,11 @@ func (s *Tunnels) CreateTunnel(ctx context.Context, name, alias string) error {
 		return err
 	}
 	if err := s.startProgram(ctx, name); errors.Is(err, host.ErrNotInstalled) {
-		return fmt.Errorf("this kernel knows no WireGuard, and the program that could do its work is missing: %w", err)
+		return fmt.Errorf("this kernel has no WireGuard, and no userspace implementation is installed: %w", err)
 	} else if err != nil {
 		return err
 	}
-	// It has gone to the background, and its link and its socket are there.
+	// The program is in the background now, and has created its interface and its socket.
 	link, err := network.LinkByName(name)
 	if err != nil {
 		return err
@@ -202,8 +205,8 @@ func (s *Tunnels) CreateTunnel(ctx context.Context, name, alias string) error {
 	return netlink.LinkSetAlias(link, alias)
 }
 
-// startProgram starts the program that does WireGuard's work for a link. Under systemd it is a service of its own, so that a restart of
-// the gateway's programs does not end it.
+// startProgram starts the userspace implementation for an interface. With systemd it is a service of its own, so that it survives a
+// restart of the gateway's programs.
 func (s *Tunnels) startProgram(ctx context.Context, name string) error {
 	if systemd, ok := s.units.(units.Systemd); ok {
 		return systemd.StartWireguard(ctx, name)
@@ -245,7 +248,7 @@ func (s *Tunnels) ChangeTunnel(ctx context.Context, name string, change host.Tun
 	return err
 }
 
-// RemoveTunnel removes a WireGuard link that the gateway made.
+// RemoveTunnel removes a WireGuard interface that the gateway has created.
 func (s *Tunnels) RemoveTunnel(ctx context.Context, name string) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err
@@ -266,8 +269,7 @@ func (s *Tunnels) RemoveTunnel(ctx context.Context, name string) error {
 	if link.Type() != "tuntap" {
 		return nil
 	}
-	// A program that did the work ends with its link, unless it hangs: then it would keep its port. Its socket would be in the
-	// way of the next.
+	// A userspace implementation ends with its interface, unless it hangs; then it would keep its port. Its socket would block the next.
 	endWireguardGo(name)
 	if err := os.Remove(filepath.Join(sockets, name+".sock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -275,7 +277,7 @@ func (s *Tunnels) RemoveTunnel(ctx context.Context, name string) error {
 	return nil
 }
 
-// endWireguardGo kills the program that does the work of a link of this network namespace.
+// endWireguardGo kills the userspace implementation of an interface in this network namespace.
 func endWireguardGo(name string) {
 	here, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -298,8 +300,8 @@ func endWireguardGo(name string) {
 	}
 }
 
-// TunnelFiles reads the configuration files of WireGuard's own tools. A name that no interface can have is passed over, and a
-// link that leads out of the folder is not followed.
+// TunnelFiles reads wg-quick's configuration files. It skips names that no interface can have, and does not follow symbolic links out of
+// the folder.
 func (s *Tunnels) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
 	root, err := os.OpenRoot(s.home.Path(toolFiles))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -330,14 +332,14 @@ func (s *Tunnels) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
 }
 
 func readBounded(root *os.Root, name string) ([]byte, error) {
-	// Without waiting, or a pipe would hold us until somebody writes to it.
+	// Without O_NONBLOCK, opening a pipe would block until another program writes to it.
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, errors.New("it cannot be read, or leads out of the folder")
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("it is no plain file")
+		return nil, errors.New("it is not a plain file")
 	}
 	content, err := io.ReadAll(io.LimitReader(f, fileSize+1))
 	if err != nil {

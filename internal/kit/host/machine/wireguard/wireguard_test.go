@@ -25,7 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// machine is what these tests need of a machine.
+// machine combines the parts of a machine that these tests need.
 type machine struct {
 	*command.Commands
 	*network.Network
@@ -34,13 +34,13 @@ type machine struct {
 
 func at(h home.Home) machine {
 	c := command.New(h, files.New(h))
-	return machine{c, network.New(h), New(h, c, units.None{Reason: "a test of links"})}
+	return machine{c, network.New(h), New(h, c, units.None{Reason: "a test of interfaces"})}
 }
 
-// ownKernel is a machine whose kernel is that of the test's namespace.
+// ownKernel returns a machine with the network of the test's namespace.
 func ownKernel(t *testing.T) machine { return at(home.Home{Root: t.TempDir()}) }
 
-// tunnelName is a name that no other test has: programs that do WireGuard's work meet in one folder, whatever their namespace.
+// tunnelName returns a unique name: the userspace implementations of all network namespaces share one folder for their sockets.
 func tunnelName(t *testing.T) string {
 	t.Helper()
 	var b [4]byte
@@ -80,7 +80,7 @@ func TestTunnelLife(t *testing.T) {
 	}
 	d := device(t, s, name)
 	if d.PublicKey != (host.TunnelKey{}) || len(d.Peers) != 0 || d.Kind == "" {
-		t.Fatalf("a new one is %+v", d)
+		t.Fatalf("a new tunnel is %+v", d)
 	}
 	private, port, mark := randomKey(), 41820, 51251
 	keep, none := 25, 0
@@ -88,12 +88,16 @@ func TestTunnelLife(t *testing.T) {
 	psk := randomKey()
 	ips := []netip.Prefix{netip.MustParsePrefix("10.8.0.2/32"), netip.MustParsePrefix("fd00:8::2/128")}
 	others := []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}
-	if err := s.ChangeTunnel(t.Context(), name, host.TunnelChange{PrivateKey: &private, ListenPort: &port, Mark: &mark, Peers: []host.TunnelPeerChange{
+	change := func(c host.TunnelChange) {
+		t.Helper()
+		if err := s.ChangeTunnel(t.Context(), name, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(host.TunnelChange{PrivateKey: &private, ListenPort: &port, Mark: &mark, Peers: []host.TunnelPeerChange{
 		{PublicKey: a, PresharedKey: &psk, Endpoint: netip.MustParseAddrPort("192.0.2.1:51820"), Keepalive: &keep, AllowedIPs: &ips},
 		{PublicKey: b, AllowedIPs: &others, Keepalive: &none},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}})
 	want := host.TunnelDevice{Name: name, Kind: d.Kind, PublicKey: private.PublicKey(), ListenPort: port, Mark: mark, Peers: []host.TunnelPeer{
 		{PublicKey: a, PresharedKey: psk, Endpoint: netip.MustParseAddrPort("192.0.2.1:51820"), Keepalive: keep, AllowedIPs: ips},
 		{PublicKey: b, AllowedIPs: others},
@@ -109,31 +113,29 @@ func TestTunnelLife(t *testing.T) {
 				slices.SortFunc(d.Peers[i].AllowedIPs, func(x, y netip.Prefix) int { return x.Addr().Compare(y.Addr()) })
 			}
 		}
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		prefixes := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+		endpoints := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
+		if diff := cmp.Diff(want, got, prefixes, endpoints); diff != "" {
 			t.Fatalf("%s: %s", step, diff)
 		}
 	}
-	same("after a change of all")
+	same("after a change of everything")
 
-	// One peer is changed, and only what is given.
-	if err := s.ChangeTunnel(t.Context(), name, host.TunnelChange{Peers: []host.TunnelPeerChange{{PublicKey: a, Keepalive: &none, PresharedKey: &host.TunnelKey{}}}}); err != nil {
-		t.Fatal(err)
-	}
+	// A change of one peer affects only the given fields.
+	change(host.TunnelChange{Peers: []host.TunnelPeerChange{{PublicKey: a, Keepalive: &none, PresharedKey: &host.TunnelKey{}}}})
 	at := slices.IndexFunc(want.Peers, func(p host.TunnelPeer) bool { return p.PublicKey == a })
 	want.Peers[at].Keepalive, want.Peers[at].PresharedKey = 0, host.TunnelKey{}
 	same("after a change of one peer")
-	if err := s.ChangeTunnel(t.Context(), name, host.TunnelChange{Peers: []host.TunnelPeerChange{{PublicKey: b, Remove: true}}}); err != nil {
-		t.Fatal(err)
-	}
+	change(host.TunnelChange{Peers: []host.TunnelPeerChange{{PublicKey: b, Remove: true}}})
 	want.Peers = slices.DeleteFunc(want.Peers, func(p host.TunnelPeer) bool { return p.PublicKey == b })
-	same("after one is removed")
+	same("after the removal of a peer")
 
 	links, err := s.Links(t.Context())
 	if err != nil || !slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == name && l.Alias == host.OwnTunnel+"x" }) {
 		t.Fatalf("%+v, %v", links, err)
 	}
 	if err := s.RemoveLink(t.Context(), name); err == nil {
-		t.Error("the rest of the network may remove tunnels")
+		t.Error("RemoveLink removed a tunnel")
 	}
 	for range 2 {
 		if err := s.RemoveTunnel(t.Context(), name); err != nil {
@@ -141,16 +143,16 @@ func TestTunnelLife(t *testing.T) {
 		}
 	}
 	if err := s.ChangeTunnel(t.Context(), name, host.TunnelChange{ListenPort: &port}); err == nil {
-		t.Error("what is gone can be changed")
+		t.Error("a removed tunnel was changed")
 	}
-	// The name is free at once.
+	// The name can be used again at once.
 	if err := s.CreateTunnel(t.Context(), name, host.OwnTunnel+"x"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A program that was killed leaves its socket, which is in nobody's way.
-func TestTunnelOfAKilledProgram(t *testing.T) {
+// A program that was killed leaves its socket behind. It affects no other tunnel and no new one with the name.
+func TestKilledProgram(t *testing.T) {
 	s, name, other := ownKernel(t), tunnelName(t), tunnelName(t)
 	for _, n := range []string{name, other} {
 		if err := s.CreateTunnel(t.Context(), n, host.OwnTunnel+"x"); err != nil {
@@ -169,12 +171,12 @@ func TestTunnelOfAKilledProgram(t *testing.T) {
 	}
 	waittest.Until(t, "the link goes", func() bool { _, err := netlink.LinkByName(name); return err != nil })
 	if !hasSocket(name) {
-		t.Fatal("the socket is gone: this test is about one that is left")
+		t.Fatal("the socket is gone: this test needs one that is left behind")
 	}
 	device(t, s, other)
 	port := 1
 	if err := s.ChangeTunnel(t.Context(), name, host.TunnelChange{ListenPort: &port}); err == nil {
-		t.Error("what is gone can be changed")
+		t.Error("a tunnel without a program was changed")
 	}
 	if err := s.CreateTunnel(t.Context(), name, host.OwnTunnel+"x"); err != nil {
 		t.Fatal(err)
@@ -182,7 +184,7 @@ func TestTunnelOfAKilledProgram(t *testing.T) {
 	device(t, s, name)
 }
 
-func TestTunnelsOfOthersStay(t *testing.T) {
+func TestForeignTunnelsStay(t *testing.T) {
 	s, name := ownKernel(t), tunnelName(t)
 	if err := s.CreateTunnel(t.Context(), name, "mine"); err != nil {
 		t.Fatal(err)
@@ -194,7 +196,7 @@ func TestTunnelsOfOthersStay(t *testing.T) {
 		t.Fatal("made twice")
 	}
 	if err := s.CreateTunnel(t.Context(), "../x", host.OwnTunnel+"x"); err == nil {
-		t.Fatal("made with a name that is none")
+		t.Fatal("made with an invalid name")
 	}
 }
 
@@ -236,7 +238,7 @@ func TestRoutingRules(t *testing.T) {
 	}
 	all, err := netlink.RuleList(netlink.FAMILY_V4)
 	if err != nil || !slices.ContainsFunc(all, func(r netlink.Rule) bool { return r.Priority == 32710 }) {
-		t.Fatalf("somebody else's rule is gone: %v, %v", all, err)
+		t.Fatalf("another program's rule is gone: %v, %v", all, err)
 	}
 }
 
@@ -280,7 +282,7 @@ func TestAddressesAndRoutesCarryTheirOwner(t *testing.T) {
 	other := route
 	other.Protocol = 0
 	if err := s.RemoveRoute(t.Context(), other); err != nil || !find() {
-		t.Fatalf("the rest of the network may remove it: %v", err)
+		t.Fatalf("it was removed as a route of another owner: %v", err)
 	}
 	if err := s.RemoveRoute(t.Context(), route); err != nil || find() {
 		t.Fatalf("it stays: %v", err)
@@ -295,7 +297,8 @@ func TestTunnelFilesAreConfined(t *testing.T) {
 	dir := s.Tunnels.home.Path(toolFiles)
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "folder.conf"), 0o755), os.WriteFile(outside, []byte("secret"), 0o600),
-		os.WriteFile(filepath.Join(dir, "wg0.conf"), []byte("zero"), 0o600), os.WriteFile(filepath.Join(dir, "wg0.conf.bak"), []byte("old"), 0o600),
+		os.WriteFile(filepath.Join(dir, "wg0.conf"), []byte("zero"), 0o600),
+		os.WriteFile(filepath.Join(dir, "wg0.conf.bak"), []byte("old"), 0o600),
 		os.WriteFile(filepath.Join(dir, "much-too-long-a-name.conf"), nil, 0o600), os.WriteFile(filepath.Join(dir, ".conf"), nil, 0o600),
 		os.WriteFile(filepath.Join(dir, "big.conf"), make([]byte, fileSize+1), 0o600),
 		os.Symlink(outside, filepath.Join(dir, "out.conf")), os.Symlink("wg0.conf", filepath.Join(dir, "in.conf")),
@@ -313,7 +316,8 @@ func TestTunnelFilesAreConfined(t *testing.T) {
 			got[f.Name] = "refused"
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"wg0": "zero", "in": "zero", "out": "refused", "big": "refused", "pipe": "refused", "folder": "refused"}, got); diff != "" {
+	want := map[string]string{"wg0": "zero", "in": "zero", "out": "refused", "big": "refused", "pipe": "refused", "folder": "refused"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is one netlink message of a datagram.
 type message struct {
 	kind uint16
 	seq  uint32
 	body []byte
 }
 
-// messages walks a datagram. It ends at the first message that is cut off.
+// messages iterates over the messages of a datagram, up to the first truncated one.
 func messages(b []byte) iter.Seq[message] {
 	return func(yield func(message) bool) {
 		for len(b) >= headerLen {
@@ -32,7 +31,7 @@ func messages(b []byte) iter.Seq[message] {
 	}
 }
 
-// refusal is the error that a message of kind NLMSG_ERROR or NLMSG_DONE carries; zero means that all went well.
+// refusal returns the error of a message of kind NLMSG_ERROR or NLMSG_DONE; zero means success.
 func (m message) refusal() syscall.Errno {
 	if len(m.body) < 4 {
 		return 0
@@ -40,7 +39,7 @@ func (m message) refusal() syscall.Errno {
 	return syscall.Errno(-int32(binary.NativeEndian.Uint32(m.body)))
 }
 
-// attributes walks the attributes of a message or of a nesting attribute. It ends at the first one that is cut off.
+// attributes iterates over the attributes of a message or of a nested attribute, up to the first truncated one.
 func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofNlAttr {
@@ -57,7 +56,7 @@ func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// appendAttr adds one attribute, padded to the next.
+// appendAttr adds an attribute and its padding.
 func appendAttr(b []byte, kind uint16, data []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofNlAttr+len(data)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
@@ -67,7 +66,7 @@ func appendAttr(b []byte, kind uint16, data []byte) []byte {
 
 func align(n int) int { return (n + 3) &^ 3 }
 
-// cString is a text up to its NUL.
+// cString returns the text before the NUL.
 func cString(b []byte) []byte {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		return b[:i]
@@ -75,7 +74,7 @@ func cString(b []byte) []byte {
 	return b
 }
 
-// be32 is a number in network order; what is too short reads as zero.
+// be32 reads a number in network byte order. A value that is too short reads as zero.
 func be32(b []byte) uint32 {
 	if len(b) < 4 {
 		return 0
@@ -90,7 +89,7 @@ func be64(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// comment finds the comment in the user data of a table or a rule, where nft keeps it as entry 0: kind, length, text, NUL.
+// comment finds the comment in the user data of a table or a rule, where nft stores it as entry 0: kind, length, text, NUL.
 func comment(userdata []byte) []byte {
 	for len(userdata) >= 2 {
 		kind, n := userdata[0], int(userdata[1])

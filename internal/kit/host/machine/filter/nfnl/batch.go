@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is a transaction that is being written: messages, one after the other, which the kernel takes all or none of.
+// batch is a transaction that is being written: a sequence of messages, all or none of which the kernel applies.
 type batch struct {
 	table string
 	out   []byte
-	// head is where the message begins that is being written.
+	// head is the start of the current message.
 	head int
-	// count is how many messages there are.
+	// count is the number of messages.
 	count uint32
-	// anonymous counts the sets without a name, which rules refer to by number within the transaction.
-	anonymous uint32
-	// overlong says that something does not fit into an attribute.
+	// lastSetID is the id of the latest set. Within the transaction, rules refer to anonymous sets by id.
+	lastSetID uint32
+	// overlong is set if something does not fit into an attribute.
 	overlong bool
 }
 
-// begin starts a message about the packet filter's tables.
+// begin starts a message to the packet filter.
 func (b *batch) begin(kind, flags uint16) {
 	b.start(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_INET, 0)
 }
@@ -38,12 +38,11 @@ func (b *batch) start(kind, flags uint16, family uint8, resource uint16) {
 	binary.BigEndian.PutUint16(m[headerLen+2:], resource)
 }
 
-// end completes a message.
 func (b *batch) end() {
 	binary.NativeEndian.PutUint32(b.out[b.head:], uint32(len(b.out)-b.head))
 }
 
-// open begins an attribute that holds others; close ends it.
+// open begins a nested attribute; close ends it.
 func (b *batch) open(kind uint16) int {
 	at := len(b.out)
 	b.out = append(b.out, 0, 0, 0, 0)
@@ -83,14 +82,14 @@ func (b *batch) u64(kind uint16, n uint64) {
 	b.out = binary.BigEndian.AppendUint64(b.out, n)
 }
 
-// data writes a value as the kernel wants it in expressions and elements.
+// data writes a value in the form of expressions and elements.
 func (b *batch) data(kind uint16, value []byte) {
 	at := b.open(kind)
 	b.bytes(unix.NFTA_DATA_VALUE, value)
 	b.close(at)
 }
 
-// verdict writes what is done with a packet; the chain is that of a jump.
+// verdict writes a verdict; chain is the target of a jump or goto.
 func (b *batch) verdict(kind uint16, code int32, chain string) {
 	at := b.open(kind)
 	in := b.open(unix.NFTA_DATA_VERDICT)
@@ -111,7 +110,6 @@ func (b *batch) expression(name string, write func()) {
 	b.close(at)
 }
 
-// newBatch begins a transaction on a table.
 func newBatch(table string) *batch {
 	b := &batch{table: table}
 	b.start(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES)
@@ -120,7 +118,8 @@ func newBatch(table string) *batch {
 	return b
 }
 
-// finish ends the transaction. The kernel acknowledges its last message when it has taken all: older ones acknowledge no end.
+// finish ends the transaction. The last message before the end requests the acknowledgement, because older kernels do not acknowledge the
+// end.
 func (b *batch) finish() {
 	m := b.out[b.head:]
 	binary.NativeEndian.PutUint16(m[6:], binary.NativeEndian.Uint16(m[6:])|unix.NLM_F_ACK)
@@ -128,7 +127,7 @@ func (b *batch) finish() {
 	b.end()
 }
 
-// numbered is the transaction for a generation, with its messages numbered from a number on.
+// numbered returns the transaction for a generation, with its messages numbered from after+1.
 func (b *batch) numbered(after, generation uint32) []byte {
 	binary.BigEndian.PutUint32(b.out[messageLen+unix.SizeofNlAttr:], generation)
 	for rest := b.out; len(rest) > 0; rest = rest[binary.NativeEndian.Uint32(rest):] {
@@ -151,7 +150,7 @@ func (b *batch) deleteTable() {
 	b.end()
 }
 
-// hook is where the kernel enters a chain.
+// hook is how the kernel enters a base chain.
 type hook struct {
 	kind     string
 	number   uint32
@@ -194,7 +193,7 @@ func (b *batch) deleteChain(name string) {
 	b.end()
 }
 
-// deleteRule takes a rule away; without a handle, all rules of the chain.
+// deleteRule deletes a rule; if handle is zero, all rules of the chain.
 func (b *batch) deleteRule(chain string, handle uint64) {
 	b.begin(unix.NFT_MSG_DELRULE, unix.NLM_F_ECHO)
 	b.text(unix.NFTA_RULE_TABLE, b.table)
@@ -205,32 +204,31 @@ func (b *batch) deleteRule(chain string, handle uint64) {
 	b.end()
 }
 
-// set is one that is made.
+// set is a set or a map that is to be created.
 type set struct {
 	name            string
 	flags           uint32
 	keyType, keyLen uint32
 	dataType        uint32
 	dataLen         uint32
-	size            int // of a set whose elements stay
+	size            int // of a constant set
 	fields          []uint32
 	userdata        []byte
 	elements        []element
 	id              uint32
 }
 
-// element is one of a set.
 type element struct {
 	key, end []byte // end is set for concatenations of ranges
 	flags    uint32
 	userdata []byte
 	data     []byte
-	to       string // the chain that packets go to
+	to       string // the target of a goto
 }
 
 func (b *batch) addSet(s *set) {
-	b.anonymous++
-	s.id = b.anonymous
+	b.lastSetID++
+	s.id = b.lastSetID
 	b.begin(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	b.text(unix.NFTA_SET_TABLE, b.table)
 	b.text(unix.NFTA_SET_NAME, s.name)
@@ -263,7 +261,7 @@ func (b *batch) addSet(s *set) {
 	b.addElements(s)
 }
 
-// elementsAtOnce is how many bytes of elements one message has at the most: an attribute has no more than 64 KiB.
+// elementsAtOnce limits the elements of a message, in bytes: an attribute cannot exceed 64 KiB.
 const elementsAtOnce = 32 << 10
 
 func (b *batch) addElements(s *set) {
@@ -305,7 +303,7 @@ func (b *batch) element(e *element) {
 	b.close(at)
 }
 
-// flushSet takes all elements of a set away.
+// flushSet removes all elements of a set.
 func (b *batch) flushSet(name string) {
 	b.begin(unix.NFT_MSG_DELSETELEM, 0)
 	b.text(unix.NFTA_SET_ELEM_LIST_TABLE, b.table)

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// What golang.org/x/sys does not name.
+// Constants that golang.org/x/sys does not have.
 const (
 	verdictDrop    = 0
 	verdictAccept  = 1
@@ -30,20 +30,20 @@ const (
 	maxComment     = 128
 )
 
-// rule is a rule of which the sets without a name are made already, and the expressions are being written.
+// rule is a rule that is being compiled. Its anonymous sets are created before it.
 type rule struct {
 	*batch
 	w    words
 	sets []*set
-	// family is the one that the packet is known to be of: NFPROTO_IPV4, NFPROTO_IPV6, or 0.
+	// family is the protocol family if the rule has already checked it: NFPROTO_IPV4, NFPROTO_IPV6, or 0.
 	family  uint8
 	comment string
 }
 
 // addRule writes a rule: before the one with a handle, or at the end of the chain.
 func (b *batch) addRule(chain, line string, before uint64) error {
-	// The expressions are written aside, because the sets that they need come before.
-	r := rule{batch: &batch{table: b.table, anonymous: b.anonymous}, w: words{line}}
+	// The expressions go to a batch of their own, because the sets that they need come first.
+	r := rule{batch: &batch{table: b.table, lastSetID: b.lastSetID}, w: words{line}}
 	if err := r.compile(); err != nil {
 		return fmt.Errorf("%w, in the rule %q", err, line)
 	}
@@ -73,7 +73,7 @@ func (b *batch) addRule(chain, line string, before uint64) error {
 	return nil
 }
 
-// compile writes the expressions of a line as nft would.
+// compile writes the same expressions as nft.
 func (r *rule) compile() error {
 	for word := r.w.next(); word != ""; word = r.w.next() {
 		if err := r.phrase(word); err != nil {
@@ -182,7 +182,7 @@ func (r *rule) compare(op uint32, value []byte) {
 	})
 }
 
-// between compares with one value, or with both ends of a range.
+// between compares register 1 with one value, or with both ends of a range.
 func (r *rule) between(first, last []byte) {
 	if string(first) == string(last) {
 		r.compare(unix.NFT_CMP_EQ, first)
@@ -202,7 +202,7 @@ func (r *rule) mask(mask []byte) {
 	})
 }
 
-// lookup asks a set, or with one that is a map, has it answer into a register.
+// lookup searches a set for the value of a register. From a map it loads the result into the register answer.
 func (r *rule) lookup(name string, id, register uint32, answer *uint32) {
 	r.expression("lookup", func() {
 		r.u32(unix.NFTA_LOOKUP_SREG, register)
@@ -216,7 +216,7 @@ func (r *rule) lookup(name string, id, register uint32, answer *uint32) {
 	})
 }
 
-// among asks a set that has no name about a value, which nft notes the origin of.
+// among searches an anonymous set for the value of register 1. of describes the origin of the value, for nft's listings.
 func (r *rule) among(k kind, of []byte, elements []element, flags uint32) {
 	s := anonymous(k, elements, flags)
 	if flags&unix.NFT_SET_INTERVAL != 0 {
@@ -227,18 +227,18 @@ func (r *rule) among(k kind, of []byte, elements []element, flags uint32) {
 	r.lookup(s.name, s.id, unix.NFT_REG_1, nil)
 }
 
-// with adds a set to those of the rule.
+// with adds an anonymous set to the rule.
 func (r *rule) with(s *set) {
-	r.anonymous++
-	s.id = r.anonymous
+	r.lastSetID++
+	s.id = r.lastSetID
 	r.sets = append(r.sets, s)
 }
 
-// anonymous is a set that belongs to a rule, and whose elements stay.
+// anonymous returns a constant set that belongs to a rule.
 func anonymous(k kind, elements []element, flags uint32) *set {
 	size := len(elements)
 	if size > 0 && elements[size-1].userdata != nil {
-		size++ // nft counts the end that there is not
+		size++ // nft also counts the missing end of an open range
 	}
 	return &set{
 		name: "__set%d", flags: unix.NFT_SET_ANONYMOUS | unix.NFT_SET_CONSTANT | flags, keyType: k.number, keyLen: k.length,
@@ -246,7 +246,7 @@ func anonymous(k kind, elements []element, flags uint32) *set {
 	}
 }
 
-// address is "ip saddr …".
+// address compiles "ip saddr …".
 func (r *rule) address(keyword string) error {
 	family, k, offset, header, field := uint8(unix.NFPROTO_IPV4), kindIPv4, uint32(12), uint32(headerIPv4), uint32(11)
 	if keyword == "ip6" {
@@ -287,7 +287,7 @@ func (r *rule) address(keyword string) error {
 	return nil
 }
 
-// only asks for a family, unless that is done.
+// only checks for a family, unless the rule has already done so.
 func (r *rule) only(family uint8) {
 	if r.family != family {
 		r.loadMeta(unix.NFT_META_NFPROTO)
@@ -296,11 +296,11 @@ func (r *rule) only(family uint8) {
 	r.family = family
 }
 
-// span asks whether an address is within a span.
+// span checks whether an address is within a span.
 func (r *rule) span(s span, offset uint32) {
 	length := len(s.first)
 	switch {
-	case s.bits > 0 && s.bits%8 == 0: // as many bytes as the network has are looked at
+	case s.bits > 0 && s.bits%8 == 0: // only the bytes of the prefix are compared
 		r.load(unix.NFT_PAYLOAD_NETWORK_HEADER, offset, uint32(s.bits/8), unix.NFT_REG_1)
 		r.compare(unix.NFT_CMP_EQ, s.first[:s.bits/8])
 		return
@@ -316,10 +316,10 @@ func (r *rule) span(s span, offset uint32) {
 
 var headers = map[string]uint32{"tcp": headerTCP, "udp": headerUDP}
 
-// destinationPort is the field of the headers with ports.
+// destinationPort is nft's number of the field, in all headers with ports.
 const destinationPort = 2
 
-// port is "dport …" of a header.
+// port compiles "dport …" of a header.
 func (r *rule) port(header uint32) error {
 	if err := r.w.expect("dport"); err != nil {
 		return err
@@ -380,7 +380,7 @@ func (r *rule) mark() {
 	})
 }
 
-// set is "set N": the number is put where the function says.
+// set compiles "set N"; put stores the number.
 func (r *rule) set(put func()) error {
 	if err := r.w.expect("set"); err != nil {
 		return err
@@ -416,7 +416,7 @@ func (r *rule) protocol() error {
 	return nil
 }
 
-// service is ". th dport { tcp . 22, … }": protocols, each with its ports.
+// service compiles ". th dport { tcp . 22, … }": protocols, each with its ports.
 func (r *rule) service() error {
 	if err := r.w.expect(".", "th", "dport"); err != nil {
 		return err
@@ -434,7 +434,7 @@ func (r *rule) service() error {
 		if !ok || !known || err != nil {
 			return foreign(item)
 		}
-		// Each field takes whole words.
+		// Each field is padded to whole words.
 		key := func(port []byte) []byte { return []byte{p, 0, 0, 0, port[0], port[1], 0, 0} }
 		elements = append(elements, element{key: key(s.first), end: key(s.last)})
 		ranged = ranged || string(s.first) != string(s.last)
@@ -442,7 +442,7 @@ func (r *rule) service() error {
 	set := anonymous(kindService, elements, 0)
 	r.loadMeta(unix.NFT_META_L4PROTO)
 	if ranged {
-		// It is one byte, of which the order is changed all the same.
+		// nft does this although the protocol has only one byte.
 		r.expression("byteorder", func() {
 			r.u32(unix.NFTA_BYTEORDER_SREG, unix.NFT_REG_1)
 			r.u32(unix.NFTA_BYTEORDER_DREG, unix.NFT_REG_1)
@@ -466,7 +466,7 @@ func (r *rule) service() error {
 	return nil
 }
 
-// states are the bits of "ct state" and "ct status".
+// states are the bits of "ct state".
 var states = map[string]uint32{"established,related": 6, "new": 8}
 
 func (r *rule) conntrack() error {
@@ -519,7 +519,7 @@ func (r *rule) conntrack() error {
 	return nil
 }
 
-// ifName is the name of an interface as the kernel compares it.
+// ifName returns an interface's name in the form that the kernel compares.
 func ifName(word string) ([]byte, error) {
 	name, err := quoted(word)
 	if err != nil {
@@ -531,11 +531,11 @@ func ifName(word string) ([]byte, error) {
 	return append([]byte(name), make([]byte, ifNameLen-len(name))...), nil
 }
 
-// link is what follows iifname and oifname.
+// link compiles what follows iifname and oifname.
 func (r *rule) link(key uint32) error {
 	r.loadMeta(key)
 	if r.w.peek() == "vmap" {
-		return r.ways()
+		return r.vmap()
 	}
 	items, several, err := r.w.list()
 	if err != nil {
@@ -557,8 +557,8 @@ func (r *rule) link(key uint32) error {
 	return nil
 }
 
-// ways is `vmap { "lan0" : goto chain, … }`.
-func (r *rule) ways() error {
+// vmap compiles `vmap { "lan0" : goto chain, … }`.
+func (r *rule) vmap() error {
 	r.w.next()
 	items, several, err := r.w.list()
 	if err != nil || !several {
@@ -566,7 +566,8 @@ func (r *rule) ways() error {
 	}
 	s := anonymous(kindIfName, nil, unix.NFT_SET_MAP)
 	s.name, s.dataType, s.size = "__map%d", dataVerdict, len(items)
-	s.userdata = slices.Concat(s.userdata, noteOf(noteDataOrder, orderNone), note(noteData, slices.Concat(noteOf(0, asVerdict), note(1))...), noteOf(noteDataInterval, 0))
+	verdicts := slices.Concat(noteOf(0, asVerdict), note(1))
+	s.userdata = slices.Concat(s.userdata, noteOf(noteDataOrder, orderNone), note(noteData, verdicts...), noteOf(noteDataInterval, 0))
 	for _, item := range items {
 		link, to, ok := strings.Cut(item, " : goto ")
 		name, err := ifName(link)
@@ -581,8 +582,10 @@ func (r *rule) ways() error {
 	return nil
 }
 
-// icmpTypes are those without which IPv6 does not work.
-var icmpTypes = map[string]uint8{"packet-too-big": 2, "nd-router-solicit": 133, "nd-router-advert": 134, "nd-neighbor-solicit": 135, "nd-neighbor-advert": 136}
+// icmpTypes are the types that IPv6 does not work without.
+var icmpTypes = map[string]uint8{
+	"packet-too-big": 2, "nd-router-solicit": 133, "nd-router-advert": 134, "nd-neighbor-solicit": 135, "nd-neighbor-advert": 136,
+}
 
 func (r *rule) icmpv6() error {
 	if err := r.w.expect("type"); err != nil {
@@ -647,7 +650,7 @@ func (r *rule) log() error {
 	return r.w.expect("group", "0")
 }
 
-// reject answers that the port cannot be reached, in the words of the packet's family.
+// reject answers with port unreachable, of the packet's family if the rule knows it.
 func (r *rule) reject() {
 	how, code := uint32(unix.NFT_REJECT_ICMPX_UNREACH), uint8(unix.NFT_REJECT_ICMPX_PORT_UNREACH)
 	switch r.family {
@@ -662,17 +665,17 @@ func (r *rule) reject() {
 	})
 }
 
-// translate is what follows snat and dnat: a family, an address, and maybe ports.
+// translate compiles what follows snat and dnat: a family, an address, and possibly ports.
 func (r *rule) translate(how uint32) error {
 	family := r.w.next()
 	if err := r.w.expect("to"); err != nil {
 		return err
 	}
 	target := r.w.next()
-	shifted := r.w.peek() == ":"
+	mapped := r.w.peek() == ":"
 	address, rest := target, ""
 	switch i := strings.LastIndexByte(target, ']'); {
-	case shifted:
+	case mapped:
 	case i > 0 && target[0] == '[':
 		address, rest = target[1:i], target[i+1:]
 	case family == "ip":
@@ -687,8 +690,8 @@ func (r *rule) translate(how uint32) error {
 	r.immediate(unix.NFT_REG_1, ip.AsSlice())
 	last := false
 	switch {
-	case shifted:
-		if err := r.shift(); err != nil {
+	case mapped:
+		if err := r.portMap(); err != nil {
 			return err
 		}
 	case rest != "":
@@ -705,7 +708,7 @@ func (r *rule) translate(how uint32) error {
 		r.u32(unix.NFTA_NAT_TYPE, how)
 		r.u32(unix.NFTA_NAT_FAMILY, map[string]uint32{"ip": unix.NFPROTO_IPV4, "ip6": unix.NFPROTO_IPV6}[family])
 		r.u32(unix.NFTA_NAT_REG_ADDR_MIN, unix.NFT_REG_1)
-		if shifted || rest != "" {
+		if mapped || rest != "" {
 			r.u32(unix.NFTA_NAT_REG_PROTO_MIN, unix.NFT_REG_2)
 			if last {
 				r.u32(unix.NFTA_NAT_REG_PROTO_MAX, unix.NFT_REG_3)
@@ -716,8 +719,8 @@ func (r *rule) translate(how uint32) error {
 	return nil
 }
 
-// shift is ": th dport map { 80 : 8080, … }".
-func (r *rule) shift() error {
+// portMap compiles ": th dport map { 80 : 8080, … }".
+func (r *rule) portMap() error {
 	if err := r.w.expect(":", "th", "dport", "map"); err != nil {
 		return err
 	}
@@ -735,7 +738,9 @@ func (r *rule) shift() error {
 		if !ok || err1 != nil || err2 != nil {
 			return foreign(item)
 		}
-		s.elements = append(s.elements, element{key: binary.BigEndian.AppendUint16(nil, uint16(a)), data: binary.BigEndian.AppendUint16(nil, uint16(b))})
+		s.elements = append(s.elements, element{
+			key: binary.BigEndian.AppendUint16(nil, uint16(a)), data: binary.BigEndian.AppendUint16(nil, uint16(b)),
+		})
 	}
 	r.with(s)
 	r.load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, unix.NFT_REG_2)

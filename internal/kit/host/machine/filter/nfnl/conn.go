@@ -1,9 +1,9 @@
-// Package nfnl speaks nfnetlink with the kernel: it reads the packet filter's tables and the packets that they log, and makes and changes
-// the gateway's own table.
+// Package nfnl is a client of the kernel's nfnetlink: it reads the packet filter's tables, the packets that they log and the tracked
+// connections, and creates and changes the gateway's own table.
 //
-// It exists beside the libraries because a gateway reads thousands of counters and hundreds of thousands of logged packets
-// a second: nothing is allocated per message, and only what is wanted is parsed. What it writes is made of the text of a table, of whose
-// words it knows those that the gateway uses: nothing else can be said through it.
+// It exists beside the libraries because a gateway reads thousands of counters and hundreds of thousands of logged packets a second: it
+// allocates nothing per message, and parses only what is needed. It compiles tables from their text, of which it accepts only the part of
+// nft's language that the gateway uses: a compromised client can do nothing else through it.
 package nfnl
 
 import (
@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	headerLen  = unix.SizeofNlMsghdr
-	genMsgLen  = 4                     // struct nfgenmsg: family, version, resource id
-	messageLen = headerLen + genMsgLen // what stands before the attributes
-	dumpBuffer = 64 << 10              // the kernel fills at most 32 KiB at a time
-	dumpFlags  = unix.NLM_F_DUMP       // many answers, then NLMSG_DONE
-	askFlags   = unix.NLM_F_ACK        // one answer or none, then an acknowledgement
-	// defaultSendBuffer is what every socket may send at once.
+	headerLen    = unix.SizeofNlMsghdr
+	genMsgLen    = 4                     // struct nfgenmsg: family, version, resource id
+	messageLen   = headerLen + genMsgLen // everything before the attributes
+	dumpBuffer   = 64 << 10              // the kernel fills at most 32 KiB at a time
+	dumpFlags    = unix.NLM_F_DUMP       // many answers, then NLMSG_DONE
+	requestFlags = unix.NLM_F_ACK        // one answer or none, then an acknowledgement
+	// defaultSendBuffer is the length of a message that every socket may send.
 	defaultSendBuffer = 64 << 10
 )
 
-// conn is a netlink socket for one goroutine at a time.
+// conn is a netlink socket. Only one goroutine may use it at a time.
 type conn struct {
 	file *os.File
 	raw  syscall.RawConn
 	out  []byte // the request
 	in   []byte // what was received
 	seq  uint32
-	// sendBuffer is how long a message may be.
+	// sendBuffer is the maximum length of a message.
 	sendBuffer int
-	// roomy says that the kernel keeps more for us than it does by default.
-	roomy bool
-	// receive is made once, because a closure per datagram would be garbage per datagram.
+	// enlarged is set once the receive buffer has room for notifications about many rules.
+	enlarged bool
+	// receive is created once, because a closure per datagram would be garbage per datagram.
 	receive  func(fd uintptr) bool
 	received int
 	failed   error
@@ -73,20 +73,20 @@ func dial(size int) (*conn, error) {
 	return c, nil
 }
 
-// until ends waiting for a datagram with the context; the function it returns ends that.
+// until makes reads fail when the context ends. The returned function undoes that.
 func (c *conn) until(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) })
 }
 
-// Socket asks the kernel about tables. It keeps a connection open between questions: to close one takes the kernel longer
-// than to answer, because it waits for all readers of its tables.
+// Socket sends requests to the kernel. It keeps a connection open between requests: the kernel takes longer to close one than to answer,
+// because it waits for all readers of its tables.
 type Socket struct {
 	mu   sync.Mutex
 	idle *conn
 }
 
-// ask hands a connection to the function. One that has failed is not used again.
-func (s *Socket) ask(ctx context.Context, question func(c *conn) error) error {
+// use calls f with a connection. A connection that has failed is not reused.
+func (s *Socket) use(ctx context.Context, f func(c *conn) error) error {
 	s.mu.Lock()
 	c := s.idle
 	s.idle = nil
@@ -98,7 +98,7 @@ func (s *Socket) ask(ctx context.Context, question func(c *conn) error) error {
 		}
 	}
 	stop := c.until(ctx)
-	err := question(c)
+	err := f(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !stop() || err != nil || s.idle != nil {
@@ -109,7 +109,6 @@ func (s *Socket) ask(ctx context.Context, question func(c *conn) error) error {
 	return nil
 }
 
-// Close lets go of the connection that is kept open.
 func (s *Socket) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +118,7 @@ func (s *Socket) Close() {
 	}
 }
 
-// read receives one datagram, which stays valid until the next one.
+// read receives a datagram, which is valid until the next call.
 func (c *conn) read(ctx context.Context) ([]byte, error) {
 	if err := c.raw.Read(c.receive); err != nil {
 		if ctx.Err() != nil {
@@ -133,7 +132,7 @@ func (c *conn) read(ctx context.Context) ([]byte, error) {
 	return c.in[:c.received], nil
 }
 
-// begin starts a request; attributes are added to c.out.
+// begin starts a request. Attributes are appended to c.out.
 func (c *conn) begin(kind, flags uint16, family uint8, resource uint16) {
 	c.seq++
 	c.out = append(c.out[:0], make([]byte, messageLen)...)
@@ -144,20 +143,20 @@ func (c *conn) begin(kind, flags uint16, family uint8, resource uint16) {
 	binary.BigEndian.PutUint16(c.out[headerLen+2:], resource)
 }
 
-// text adds an attribute with a text, which the kernel wants with a NUL at its end.
+// text adds an attribute with a text, which must end with a NUL.
 func (c *conn) text(kind uint16, s string) {
 	c.out = appendAttr(c.out, kind, append([]byte(s), 0))
 }
 
-// exchange sends the request and hands each answer's kind and attributes to the function, which must not keep them. It
-// returns the kernel's refusal as a syscall.Errno.
+// exchange sends the request, and calls answer with the kind and the attributes of each reply, which answer must not keep. An error of
+// the kernel is a syscall.Errno.
 func (c *conn) exchange(ctx context.Context, answer func(kind uint16, attrs []byte)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	binary.NativeEndian.PutUint32(c.out, uint32(len(c.out)))
 	if _, err := c.file.Write(c.out); err != nil {
-		return fmt.Errorf("asking the kernel: %w", errno(err))
+		return fmt.Errorf("sending a request to the kernel: %w", errno(err))
 	}
 	for {
 		datagram, err := c.read(ctx)
@@ -184,7 +183,7 @@ func (c *conn) exchange(ctx context.Context, answer func(kind uint16, attrs []by
 	}
 }
 
-// errno unwraps the path error that a file makes of a refused write.
+// errno unwraps the fs.PathError of a failed write.
 func errno(err error) error {
 	if e, ok := errors.AsType[syscall.Errno](err); ok {
 		return e

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// The numbers of the kernel's <linux/netfilter/nfnetlink_conntrack.h> and <linux/netfilter/nf_conntrack_common.h>.
+// From <linux/netfilter/nfnetlink_conntrack.h> and <linux/netfilter/nf_conntrack_common.h>.
 const (
 	subsysConntrack  = 1
 	conntrackGet     = subsysConntrack<<8 | 1
@@ -49,9 +49,9 @@ const (
 	statusDestNAT    = 1 << 5
 )
 
-// Connections hands every connection that the kernel tracks to the function, which must not keep it.
+// Connections calls each with every connection that the kernel tracks. each must not keep the connection.
 func (s *Socket) Connections(ctx context.Context, each func(*host.Connection)) error {
-	return s.ask(ctx, func(c *conn) error {
+	return s.use(ctx, func(c *conn) error {
 		var connection host.Connection
 		c.begin(conntrackGet, dumpFlags, unix.AF_UNSPEC, 0)
 		return c.exchange(ctx, func(_ uint16, attrs []byte) {
@@ -62,14 +62,14 @@ func (s *Socket) Connections(ctx context.Context, each func(*host.Connection)) e
 	})
 }
 
-// EndConnection removes one connection. The kernel answers ENOENT when it has none like that.
+// EndConnection removes a connection. It fails with ENOENT if there is none with this key.
 func (s *Socket) EndConnection(ctx context.Context, k host.ConnectionKey) error {
-	return s.ask(ctx, func(c *conn) error {
+	return s.use(ctx, func(c *conn) error {
 		family := uint8(unix.AF_INET)
 		if k.Source.Is6() {
 			family = unix.AF_INET6
 		}
-		c.begin(conntrackDelete, askFlags, family, 0)
+		c.begin(conntrackDelete, requestFlags, family, 0)
 		c.out = appendAttr(c.out, ctaOriginal|unix.NLA_F_NESTED, tuple(k))
 		if k.Zone != 0 {
 			c.out = appendAttr(c.out, ctaZone, binary.BigEndian.AppendUint16(nil, k.Zone))
@@ -79,7 +79,7 @@ func (s *Socket) EndConnection(ctx context.Context, k host.ConnectionKey) error 
 	})
 }
 
-// tuple is what the kernel finds a connection by.
+// tuple encodes the addresses and ports by which the kernel finds a connection.
 func tuple(k host.ConnectionKey) []byte {
 	source, destination := uint16(ctaIPv4Source), uint16(ctaIPv4Dest)
 	if k.Source.Is6() {
@@ -136,7 +136,7 @@ func readConnection(attrs []byte, c *host.Connection) {
 	}
 }
 
-// tcpState is apart because a loop in a loop in a loop would leave garbage for each connection.
+// tcpState is not inline because a third nested loop over attributes would allocate for each connection.
 func tcpState(info []byte) (state host.ConnectionState) {
 	for kind, data := range attributes(info) {
 		if kind == ctaTCPState && len(data) > 0 {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes that golang.org/x/sys does not name.
+// Constants that golang.org/x/sys does not have.
 const (
 	setExpr           = 17
 	setExpressions    = 18
@@ -30,7 +30,7 @@ const (
 	quotaInverted     = 1
 )
 
-// What an entry of the digest is about.
+// Marks that begin the entries of the digest.
 const (
 	partTable     byte = 't'
 	partChain     byte = 'c'
@@ -41,29 +41,32 @@ const (
 	partFlowtable byte = 'f'
 )
 
-// What of an object is configuration. The rest is bookkeeping of the kernel (handles, uses) or moves with the traffic.
+// The attributes of each kind of object that are configuration. The rest is the kernel's bookkeeping (handles, use counts) or changes with
+// traffic.
 var (
-	tableConfig     = []uint16{unix.NFTA_TABLE_FLAGS, tableUserdata}
-	chainConfig     = []uint16{unix.NFTA_CHAIN_NAME, unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags, chainUserdata}
+	tableConfig = []uint16{unix.NFTA_TABLE_FLAGS, tableUserdata}
+	chainConfig = []uint16{
+		unix.NFTA_CHAIN_NAME, unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags, chainUserdata,
+	}
 	ruleConfig      = []uint16{unix.NFTA_RULE_EXPRESSIONS, unix.NFTA_RULE_COMPAT, unix.NFTA_RULE_USERDATA}
 	flowtableConfig = []uint16{flowtableName, flowtableHook, flowtableFlags}
 	setConfig       = []uint16{
 		unix.NFTA_SET_FLAGS, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_DATA_LEN,
-		unix.NFTA_SET_POLICY, unix.NFTA_SET_DESC, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA, unix.NFTA_SET_OBJ_TYPE,
-		setExpr, setExpressions,
+		unix.NFTA_SET_POLICY, unix.NFTA_SET_DESC, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA,
+		unix.NFTA_SET_OBJ_TYPE, setExpr, setExpressions,
 	}
 	elementConfig = []uint16{
-		unix.NFTA_SET_ELEM_KEY, elemKeyEnd, unix.NFTA_SET_ELEM_DATA, unix.NFTA_SET_ELEM_FLAGS, unix.NFTA_SET_ELEM_TIMEOUT, unix.NFTA_SET_ELEM_USERDATA,
-		unix.NFTA_SET_ELEM_EXPR, elemExpressions, unix.NFTA_SET_ELEM_OBJREF,
+		unix.NFTA_SET_ELEM_KEY, elemKeyEnd, unix.NFTA_SET_ELEM_DATA, unix.NFTA_SET_ELEM_FLAGS, unix.NFTA_SET_ELEM_TIMEOUT,
+		unix.NFTA_SET_ELEM_USERDATA, unix.NFTA_SET_ELEM_EXPR, elemExpressions, unix.NFTA_SET_ELEM_OBJREF,
 	}
 )
 
-// Digest is a fingerprint of all that is configured in a table: its chains, rules, sets, elements, objects and flowtables. What
-// moves with the traffic (counters, quotas, the elements of dynamic sets) is left out. A missing table has the empty one. An
-// edit of the table while it is read may or may not show: who must know asks for the generation before, and again afterwards.
+// Digest returns a fingerprint of a table's configuration: its chains, rules, sets, elements, objects and flowtables. It leaves out what
+// changes with traffic: counters, quotas, and the elements of dynamic sets. The digest of a missing table is empty. A change of the table
+// during the read may or may not be included: a caller that must know compares the generations before and after.
 func (s *Socket) Digest(ctx context.Context, table string) (string, error) {
 	d := digester{table: table}
-	err := s.ask(ctx, func(c *conn) error {
+	err := s.use(ctx, func(c *conn) error {
 		d.conn = c
 		_, err := c.settled(ctx, table, func() error { return d.read(ctx) })
 		return err
@@ -80,13 +83,13 @@ type digester struct {
 	present bool
 	sum     hash.Hash
 	buf     []byte
-	// inline are the digests of the sets that have no name of their own: the kernel numbers them as they come, so that a rule is told
-	// apart by what its sets have.
+	// inline are the digests of anonymous sets. They identify a set in a rule, because the kernel's names for such sets are numbers in the
+	// order of creation.
 	inline map[string][]byte
 }
 
-// apart is the digest of what a function adds.
-func (d *digester) apart(add func() error) ([]byte, error) {
+// separate returns the digest of what add adds, and leaves d.sum alone.
+func (d *digester) separate(add func() error) ([]byte, error) {
 	whole := d.sum
 	d.sum = sha256.New()
 	err := add()
@@ -97,7 +100,7 @@ func (d *digester) apart(add func() error) ([]byte, error) {
 
 func (d *digester) read(ctx context.Context) error {
 	d.present, d.sum, d.inline = false, sha256.New(), map[string][]byte{}
-	d.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+	d.beginTable(unix.NFT_MSG_GETTABLE, requestFlags)
 	d.text(unix.NFTA_TABLE_NAME, d.table)
 	err := d.exchange(ctx, func(_ uint16, attrs []byte) {
 		d.present = true
@@ -118,7 +121,7 @@ func (d *digester) read(ctx context.Context) error {
 	return d.flowtables(ctx)
 }
 
-// allChains reads the chains, whose order says nothing.
+// allChains adds the chains, sorted because their order has no meaning.
 func (d *digester) allChains(ctx context.Context) error {
 	heads := map[string][]byte{}
 	chains, err := d.chains(ctx, d.table, func(attrs []byte) {
@@ -149,7 +152,7 @@ func (d *digester) allChains(ctx context.Context) error {
 	return nil
 }
 
-// sets reads the sets, whose order says nothing.
+// sets adds the sets, sorted because their order has no meaning.
 func (d *digester) sets(ctx context.Context) error {
 	type set struct {
 		name  string
@@ -177,9 +180,9 @@ func (d *digester) sets(ctx context.Context) error {
 		}
 		x.head = d.appendConfig([]byte{partSet}, attrs, setConfig, func(kind uint16) masking {
 			switch kind {
-			case unix.NFTA_SET_USERDATA: // of a set without a name, it is what nft needs for listing it, each version in its own way
+			case unix.NFTA_SET_USERDATA: // in an anonymous set it serves nft for listing the set, and differs between nft's versions
 				if x.flags&unix.NFT_SET_ANONYMOUS != 0 {
-					return left
+					return omitted
 				}
 			case setExpr:
 				return expression
@@ -195,9 +198,9 @@ func (d *digester) sets(ctx context.Context) error {
 	}
 	slices.SortFunc(sets, func(a, b set) int { return strings.Compare(a.name, b.name) })
 	for _, x := range sets {
-		sum, err := d.apart(func() error {
+		sum, err := d.separate(func() error {
 			d.sum.Write(x.head)
-			// The packets themselves fill a dynamic set.
+			// Packets add the elements of a dynamic set.
 			if x.flags&unix.NFT_SET_EVAL != 0 {
 				return nil
 			}
@@ -216,7 +219,7 @@ func (d *digester) sets(ctx context.Context) error {
 	return nil
 }
 
-// elements reads the elements of a set, whose order says nothing: that of a hash differs from boot to boot.
+// elements adds the elements of a set, sorted because the order of a hash differs from boot to boot.
 func (d *digester) elements(ctx context.Context, set string) error {
 	var sums [][sha256.Size]byte
 	d.beginTable(unix.NFT_MSG_GETSETELEM, dumpFlags)
@@ -302,24 +305,23 @@ func (d *digester) flowtables(ctx context.Context) error {
 	})
 }
 
-// part adds the configuration of one object.
 func (d *digester) part(mark byte, attrs []byte, config []uint16, mask func(kind uint16) masking) {
 	d.buf = d.appendConfig(append(d.buf[:0], mark), attrs, config, mask)
 	d.sum.Write(d.buf)
 }
 
-// masking says what an attribute holds.
+// masking says how an attribute is added.
 type masking int
 
 const (
 	plain masking = iota
 	expression
 	expressionList
-	left // out
+	omitted
 )
 
-// appendConfig writes the attributes that are configuration, in the order in which the kernel gives them. Each has its length
-// before it, so that no two configurations are written the same.
+// appendConfig appends the attributes that are configuration, in the kernel's order. Each follows its length, so that different
+// configurations have different encodings.
 func (d *digester) appendConfig(b, attrs []byte, config []uint16, mask func(kind uint16) masking) []byte {
 	b = append(b, '(')
 	for kind, data := range attributes(attrs) {
@@ -331,7 +333,7 @@ func (d *digester) appendConfig(b, attrs []byte, config []uint16, mask func(kind
 			as = mask(kind)
 		}
 		switch as {
-		case left:
+		case omitted:
 		case expression:
 			b = d.appendExpression(b, data)
 		case expressionList:
@@ -357,12 +359,12 @@ func (d *digester) appendExpressions(b, list []byte) []byte {
 	return append(b, ']')
 }
 
-// appendExpression writes an expression without what the traffic changes in it.
+// appendExpression appends an expression without the parts that change with traffic.
 func (d *digester) appendExpression(b, x []byte) []byte {
 	name, data := expressionOf(x)
 	b = appendPlain(b, unix.NFTA_EXPR_NAME, name)
 	switch string(name) {
-	case "counter", "last": // nothing but state
+	case "counter", "last": // they have only state
 		return b
 	case "quota":
 		return appendQuota(b, data)
@@ -375,7 +377,7 @@ func (d *digester) appendExpression(b, x []byte) []byte {
 			b = appendPlain(b, kind, value)
 		}
 		return append(b, ')')
-	case "dynset": // what it puts beside the elements that it adds
+	case "dynset": // it has expressions, which it copies to the elements that it adds
 		b = append(b, '(')
 		for kind, value := range attributes(data) {
 			switch kind {
@@ -392,7 +394,7 @@ func (d *digester) appendExpression(b, x []byte) []byte {
 	return appendPlain(b, unix.NFTA_EXPR_DATA, data)
 }
 
-// appendQuota writes a quota without what is used of it.
+// appendQuota appends a quota without the used bytes.
 func appendQuota(b, data []byte) []byte {
 	for kind, value := range attributes(data) {
 		switch kind {

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses are the elements of a set of addresses in the table of a family. One that does not exist is ENOENT.
+// Addresses lists the elements of a set of addresses. It fails with ENOENT if the set does not exist.
 func Addresses(ctx context.Context, family uint8, table, set string) ([]netip.Addr, error) {
 	var s Socket
 	defer s.Close()
 	var list []netip.Addr
-	err := s.ask(ctx, func(c *conn) error {
+	err := s.use(ctx, func(c *conn) error {
 		c.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, dumpFlags, family, 0)
 		c.text(unix.NFTA_SET_ELEM_LIST_TABLE, table)
 		c.text(unix.NFTA_SET_ELEM_LIST_SET, set)
@@ -32,7 +32,6 @@ func Addresses(ctx context.Context, family uint8, table, set string) ([]netip.Ad
 	return list, err
 }
 
-// elementKey is the value of an element.
 func elementKey(element []byte) []byte {
 	for kind, key := range attributes(element) {
 		if kind != unix.NFTA_SET_ELEM_KEY {

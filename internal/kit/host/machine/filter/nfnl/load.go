@@ -15,7 +15,7 @@ import (
 
 var setKinds = map[string]kind{"ipv4_addr": kindIPv4, "ipv6_addr": kindIPv6}
 
-// named is a set with a name, whose elements can change.
+// named returns a set with a name, so that its elements can change later.
 func named(s *nft.ListedSet) (*set, error) {
 	k, known := setKinds[s.Type]
 	if !known || !isName(s.Name) {
@@ -29,10 +29,13 @@ func named(s *nft.ListedSet) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &set{name: s.Name, flags: unix.NFT_SET_INTERVAL, keyType: k.number, keyLen: k.length, userdata: noteOf(noteKeyOrder, k.order), elements: bounds(list)}, nil
+	return &set{
+		name: s.Name, flags: unix.NFT_SET_INTERVAL, keyType: k.number, keyLen: k.length,
+		userdata: noteOf(noteKeyOrder, k.order), elements: bounds(list),
+	}, nil
 }
 
-// make writes what makes sets and chains with their rules.
+// make writes the messages that create sets, and chains with their rules.
 func (b *batch) make(sets []nft.ListedSet, chains []nft.ListedChain) error {
 	for i := range sets {
 		s, err := named(&sets[i])
@@ -41,7 +44,7 @@ func (b *batch) make(sets []nft.ListedSet, chains []nft.ListedChain) error {
 		}
 		b.addSet(s)
 	}
-	// All chains come before the first rule, which may lead to any of them.
+	// All chains come before the first rule, which may jump to any of them.
 	for i := range chains {
 		if !isName(chains[i].Name) {
 			return foreign(chains[i].Name)
@@ -60,7 +63,7 @@ func (b *batch) make(sets []nft.ListedSet, chains []nft.ListedChain) error {
 	return nil
 }
 
-// Load puts the table of a file in the place of the one that is there, in one transaction. It returns the generation that this makes.
+// Load replaces a table with that of a file, in one transaction. It returns the new generation.
 func (s *Socket) Load(ctx context.Context, table, text string) (generation uint32, err error) {
 	l, err := nft.Read(table, text)
 	if err != nil {
@@ -68,14 +71,14 @@ func (s *Socket) Load(ctx context.Context, table, text string) (generation uint3
 	}
 	b := newBatch(table)
 	b.out = append(make([]byte, 0, 8*len(text)), b.out...)
-	b.addTable() // makes sure that there is something to delete
+	b.addTable() // so that there is a table to delete
 	b.deleteTable()
 	b.addTable()
 	if err := b.make(l.Sets, l.Chains); err != nil {
 		return 0, err
 	}
 	b.finish()
-	err = s.ask(ctx, func(c *conn) (err error) {
+	err = s.use(ctx, func(c *conn) (err error) {
 		for range attempts {
 			if generation, err = c.generation(ctx); err != nil {
 				return err
@@ -84,19 +87,19 @@ func (s *Socket) Load(ctx context.Context, table, text string) (generation uint3
 				return err
 			}
 		}
-		return errRestless
+		return errUnstable
 	})
 	return generation + 1, err
 }
 
-// Change changes parts of a table, in one transaction and only if nothing was changed since the generation that it is for. It returns
-// what the rules had counted that it took away.
+// Change changes parts of a table in one transaction, and only if nothing has changed since the change's generation. It returns the
+// counters of the removed rules.
 func (s *Socket) Change(ctx context.Context, table, prefix string, change *nft.Change) ([]host.FilterCounter, error) {
 	var tally tally
 	if change.Empty() {
-		return nil, nil // the kernel does not answer to nothing
+		return nil, nil // the kernel does not acknowledge an empty transaction
 	}
-	err := s.ask(ctx, func(c *conn) error {
+	err := s.use(ctx, func(c *conn) error {
 		tally.reset(prefix)
 		b := newBatch(table)
 		if err := b.make(change.NewSets, change.NewChains); err != nil {
@@ -135,7 +138,7 @@ func (s *Socket) Change(ctx context.Context, table, prefix string, change *nft.C
 	return tally.list, err
 }
 
-// edit writes what changes the rules of a chain.
+// edit writes the messages that change a chain's rules.
 func (c *conn) edit(ctx context.Context, b *batch, e *nft.Edit) error {
 	if !isName(e.Chain) {
 		return foreign(e.Chain)
@@ -175,24 +178,24 @@ func (c *conn) edit(ctx context.Context, b *batch, e *nft.Edit) error {
 	return nil
 }
 
-// commit has the kernel take a transaction, or says why it takes none of it: with ERESTART because anything was changed since the
-// generation. What the kernel tells about rules that are taken away goes to the function.
+// commit runs a transaction. Its error is ERESTART if anything has changed since the generation. It calls removed with the attributes of
+// each removed rule.
 func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed func(attrs []byte)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if removed != nil && !c.roomy {
-		// What the kernel tells about the rules comes all at once, before anything of it can be read.
+	if removed != nil && !c.enlarged {
+		// The notifications about the rules all arrive before the first of them can be read.
 		if err := c.option(unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
 			return err
 		}
-		c.roomy = true
+		c.enlarged = true
 	}
 	first := c.seq
 	out := b.numbered(first, generation)
 	c.seq += b.count
 	if err := c.send(out); err != nil {
-		return fmt.Errorf("telling the kernel: %w", errno(err))
+		return fmt.Errorf("sending the transaction to the kernel: %w", errno(err))
 	}
 	for {
 		datagram, err := c.read(ctx)
@@ -203,9 +206,9 @@ func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed 
 			switch {
 			case m.seq <= first || m.seq > c.seq:
 			case m.kind == unix.NLMSG_ERROR:
-				// The first refusal comes before all else, and what was taken is told before it is acknowledged.
+				// The first error comes before all other messages. Notifications come before the acknowledgement.
 				if refusal := m.refusal(); refusal != 0 {
-					return fmt.Errorf("the kernel refuses message %d of the transaction: %w", m.seq-first, refusal)
+					return fmt.Errorf("the kernel refused message %d of the transaction: %w", m.seq-first, refusal)
 				}
 				return nil
 			case m.kind == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELRULE && removed != nil && len(m.body) >= genMsgLen:
@@ -215,7 +218,7 @@ func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed 
 	}
 }
 
-// send sends a transaction, which is one message however long it is.
+// send enlarges the send buffer if it must: a transaction is a single datagram, however long it is.
 func (c *conn) send(out []byte) error {
 	if len(out) > c.sendBuffer {
 		if err := c.option(unix.SO_SNDBUFFORCE, len(out)); err != nil {
@@ -227,10 +230,9 @@ func (c *conn) send(out []byte) error {
 	return err
 }
 
-// receiveBuffer is room for what the kernel tells about some thousand rules.
+// receiveBuffer has room for the notifications about several thousand rules.
 const receiveBuffer = 16 << 20
 
-// option sets an option of the socket.
 func (c *conn) option(name, value int) error {
 	var failed error
 	err := c.raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, name, value) })

@@ -35,17 +35,17 @@ const (
 	logPrefix      = 10
 	logNumber      = 12
 	logBuffer      = 128 << 10 // the kernel hands packets over in datagrams of up to this size
-	logThreshold   = 400       // packets that wait for a datagram, at the most
-	logTimeout     = 10        // hundredths of a second that a packet waits for others, at the most
+	logThreshold   = 400       // packets after which the kernel sends a datagram
+	logTimeout     = 10        // hundredths of a second after which the kernel sends a datagram
 	logCopy        = 96        // bytes of a packet: an IPv6 header, some extension headers, the ports
-	logSocket      = 16 << 20  // bytes that wait for the reader
-	knownPrefixes  = 1 << 16   // prefixes that are kept; more than any table has
-	batchedPackets = 1024      // room for the packets of a datagram; more are possible and cost an allocation
+	logSocket      = 16 << 20  // bytes of the receive buffer
+	knownPrefixes  = 1 << 16   // prefixes that are cached; more than any table has
+	batchedPackets = 1024      // room for the packets of a datagram; more cost an allocation
 )
 
-// FollowLog reads the packets that rules log to a group, until the context ends or the log breaks. The sink gets an empty
-// batch as soon as the group is bound, and then a batch for each datagram; it must not keep the batch. lost tells how many
-// packets the kernel dropped before the batch because they were not read fast enough.
+// FollowLog reads the packets that rules log to a group, until the context ends or reading fails. The sink gets an empty batch once the
+// group is bound, and then a batch for each datagram, which it must not keep. lost is the number of packets that the kernel dropped before
+// the batch because they were not read fast enough.
 func FollowLog(ctx context.Context, group uint16, sink func(batch []host.LoggedPacket, lost uint64)) error {
 	c, err := dial(logBuffer + messageLen)
 	if err != nil {
@@ -54,7 +54,7 @@ func FollowLog(ctx context.Context, group uint16, sink func(batch []host.LoggedP
 	defer c.file.Close()
 	defer c.until(ctx)()
 	if err := c.widen(logSocket); err != nil {
-		return fmt.Errorf("asking for room for logged packets: %w", err)
+		return fmt.Errorf("enlarging the buffer for logged packets: %w", err)
 	}
 	if err := c.bindLog(ctx, group); err != nil {
 		return err
@@ -64,7 +64,7 @@ func FollowLog(ctx context.Context, group uint16, sink func(batch []host.LoggedP
 	for {
 		datagram, err := c.read(ctx)
 		switch {
-		case errors.Is(err, unix.ENOBUFS): // the gap in the numbers will tell how many
+		case errors.Is(err, unix.ENOBUFS): // the gap in the numbers will show how many were lost
 			continue
 		case err != nil:
 			return fmt.Errorf("reading logged packets: %w", err)
@@ -75,20 +75,17 @@ func FollowLog(ctx context.Context, group uint16, sink func(batch []host.LoggedP
 	}
 }
 
-// widen makes room for datagrams that wait. Without the right to exceed the machine's limit, as much as that allows.
+// widen enlarges the receive buffer. Without the right to exceed the machine's limit, it does so up to the limit.
 func (c *conn) widen(size int) error {
-	var failed error
-	err := c.raw.Control(func(fd uintptr) {
-		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size) != nil {
-			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, size)
-		}
-	})
-	return errors.Join(err, failed)
+	if c.option(unix.SO_RCVBUFFORCE, size) == nil {
+		return nil
+	}
+	return c.option(unix.SO_RCVBUF, size)
 }
 
 func (c *conn) bindLog(ctx context.Context, group uint16) error {
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
-	c.begin(unix.NFNL_SUBSYS_ULOG<<8|logConfig, askFlags, unix.AF_UNSPEC, group)
+	c.begin(unix.NFNL_SUBSYS_ULOG<<8|logConfig, requestFlags, unix.AF_UNSPEC, group)
 	c.out = appendAttr(c.out, cfgCommand, []byte{commandBind})
 	c.out = appendAttr(c.out, cfgMode, append(number(logCopy), copyPacket, 0))
 	c.out = appendAttr(c.out, cfgBuffer, number(logBuffer))
@@ -97,9 +94,9 @@ func (c *conn) bindLog(ctx context.Context, group uint16) error {
 	c.out = appendAttr(c.out, cfgFlags, []byte{0, flagNumber})
 	err := c.exchange(ctx, nil)
 	if errors.Is(err, unix.EPERM) {
-		// The kernel says EPERM both to a stranger and where another socket has the group. Who may ask for the generation is
-		// no stranger.
-		if _, asked := c.generation(ctx); asked == nil {
+		// The kernel returns EPERM without the capability, and also if another socket has bound the group. Reading the generation takes
+		// the same capability.
+		if _, denied := c.generation(ctx); denied == nil {
 			err = unix.EBUSY
 		}
 	}
@@ -121,7 +118,7 @@ type logReader struct {
 	next     uint32 // number of the next packet
 }
 
-// read fills the batch from a datagram, and tells how many packets were lost before or within it.
+// read fills the batch from a datagram, and returns how many packets were lost before or within it.
 func (r *logReader) read(datagram []byte, now time.Time) (lost uint64) {
 	r.batch = r.batch[:0]
 	for m := range messages(datagram) {
@@ -165,7 +162,7 @@ func (r *logReader) packet(p *host.LoggedPacket, attrs []byte, now time.Time) (n
 	return number
 }
 
-// intern returns the one string of a prefix: there are few prefixes and many packets.
+// intern returns a shared string for a prefix: there are few prefixes and many packets.
 func (r *logReader) intern(b []byte) string {
 	if s, ok := r.prefixes[string(b)]; ok {
 		return s
@@ -178,7 +175,7 @@ func (r *logReader) intern(b []byte) string {
 	return s
 }
 
-// parse reads the beginning of an IP packet. What is cut off stays zero.
+// parse reads the start of an IP packet. Fields beyond the copied bytes stay zero.
 func parse(p *host.LoggedPacket, b []byte) {
 	if len(b) == 0 {
 		return
@@ -214,7 +211,7 @@ func parse6(p *host.LoggedPacket, b []byte) {
 	if len(b) < fixed {
 		return
 	}
-	if n := int(binary.BigEndian.Uint16(b[4:])); n > 0 { // a jumbogram says zero
+	if n := int(binary.BigEndian.Uint16(b[4:])); n > 0 { // it is zero in a jumbogram
 		p.Size = fixed + n
 	}
 	p.Proto = b[6]
@@ -232,7 +229,7 @@ func parse6(p *host.LoggedPacket, b []byte) {
 				return
 			}
 			n = 8
-			if binary.BigEndian.Uint16(b[2:])&^7 != 0 { // not the first one: what follows is no header
+			if binary.BigEndian.Uint16(b[2:])&^7 != 0 { // not the first fragment: no header follows
 				p.Proto = b[0]
 				return
 			}
@@ -250,7 +247,7 @@ func parse6(p *host.LoggedPacket, b []byte) {
 	}
 }
 
-// ports reads the ports, which all protocols that have some keep at the same place.
+// ports reads the ports, which are at the same place in all protocols that have them.
 func ports(p *host.LoggedPacket, b []byte) {
 	switch p.Proto {
 	case unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_UDPLITE, unix.IPPROTO_SCTP, unix.IPPROTO_DCCP:

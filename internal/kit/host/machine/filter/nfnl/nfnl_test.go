@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// ipv6 is a packet with the extension headers, each given as kind and content, before the protocol.
+// ipv6 returns a packet with extension headers, each given with its own kind in the first byte, before the protocol.
 func ipv6(proto byte, body []byte, extensions ...[]byte) []byte {
 	next := proto
 	for i := len(extensions) - 1; i >= 0; i-- {
@@ -35,17 +35,17 @@ func extension(kind byte, size int, content ...byte) []byte {
 	return x
 }
 
-func TestPacketsBehindExtensionHeaders(t *testing.T) {
+func TestExtensionHeaders(t *testing.T) {
 	ports := []byte{0x0f, 0xa1, 0, 53, 0, 8, 0, 0}
-	auth := extension(unix.IPPROTO_AH, 24)
-	auth[1] = 4 // it counts in words, less two
+	hop, auth := extension(unix.IPPROTO_HOPOPTS, 8), extension(unix.IPPROTO_AH, 24)
+	auth[1] = 4 // its length is in 32-bit words, minus two
 	for name, x := range map[string]struct {
 		packet   []byte
 		proto    uint8
 		src, dst uint16
 	}{
 		"none":               {ipv6(17, ports), 17, 4001, 53},
-		"all":                {ipv6(6, ports, extension(unix.IPPROTO_HOPOPTS, 8), extension(unix.IPPROTO_ROUTING, 16), auth, extension(unix.IPPROTO_DSTOPTS, 8)), 6, 4001, 53},
+		"all":                {ipv6(6, ports, hop, extension(unix.IPPROTO_ROUTING, 16), auth, extension(unix.IPPROTO_DSTOPTS, 8)), 6, 4001, 53},
 		"first fragment":     {ipv6(17, ports, extension(unix.IPPROTO_FRAGMENT, 8, 0, 1)), 17, 4001, 53},
 		"later fragment":     {ipv6(17, ports, extension(unix.IPPROTO_FRAGMENT, 8, 0, 9)), 17, 0, 0},
 		"no next header":     {ipv6(unix.IPPROTO_NONE, nil), unix.IPPROTO_NONE, 0, 0},
@@ -56,7 +56,8 @@ func TestPacketsBehindExtensionHeaders(t *testing.T) {
 	} {
 		var p host.LoggedPacket
 		parse(&p, x.packet)
-		if p.Proto != x.proto || p.SrcPort != x.src || p.DstPort != x.dst || p.Src != netip.MustParseAddr("::1") || p.Dst != netip.MustParseAddr("::2") {
+		if p.Proto != x.proto || p.SrcPort != x.src || p.DstPort != x.dst ||
+			p.Src != netip.MustParseAddr("::1") || p.Dst != netip.MustParseAddr("::2") {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -84,13 +85,14 @@ func TestIPv4WithOptionsAndFragments(t *testing.T) {
 	} {
 		var p host.LoggedPacket
 		parse(&p, x.packet)
-		if p.SrcPort != x.src || p.DstPort != x.dst || p.Proto != 6 || p.Size != 1500 || p.Src.String() != "192.0.2.1" || p.Dst.String() != "192.0.2.2" {
+		if p.SrcPort != x.src || p.DstPort != x.dst || p.Proto != 6 || p.Size != 1500 ||
+			p.Src.String() != "192.0.2.1" || p.Dst.String() != "192.0.2.2" {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
 }
 
-// datagram is what the kernel sends for packets with the numbers.
+// datagram returns what the kernel sends for packets with these numbers.
 func datagram(prefix string, numbers ...uint32) []byte {
 	var all []byte
 	for _, n := range numbers {
@@ -118,7 +120,7 @@ func TestGapsInTheNumbersAreLosses(t *testing.T) {
 	}
 	r.next = 1<<32 - 1
 	if lost := r.read(datagram("p", 1<<32-1, 0, 1), time.Now()); lost != 0 {
-		t.Errorf("lost %d where the numbers begin anew", lost)
+		t.Errorf("lost %d where the numbers wrap around", lost)
 	}
 	if p := r.batch[0]; p.Prefix != "p" || !p.Time.Equal(time.Unix(1700000000, 5000)) {
 		t.Errorf("%+v", p)
@@ -134,12 +136,13 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzHostileMessages: whatever arrives, nothing panics and nothing loops.
+// No input causes a panic or an endless loop.
 func FuzzHostileMessages(f *testing.F) {
 	f.Add(datagram("gateway:x", 1, 2))
 	f.Add(ipv6(17, []byte{1, 2, 3, 4}, extension(unix.IPPROTO_HOPOPTS, 8)))
 	f.Add(appendAttr(nil, unix.NFTA_RULE_USERDATA, []byte{0, 255, 'g'}))
-	f.Add([]byte(`iifname vmap { "lan0" : goto a/b } ip saddr { 10.0.0.0/8, 192.0.2.1-192.0.2.9 } meta l4proto . th dport { tcp . 22, udp . 1-9 } dnat ip6 to [::1]:80-90 comment "x"`))
+	f.Add([]byte(`iifname vmap { "lan0" : goto a/b } ip saddr { 10.0.0.0/8, 192.0.2.1-192.0.2.9 } ` +
+		`meta l4proto . th dport { tcp . 22, udp . 1-9 } dnat ip6 to [::1]:80-90 comment "x"`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := logReader{prefixes: map[string]string{}}
 		r.read(b, time.Now())

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// kind is a data type as nft numbers it, and how long its values are.
+// kind is a data type: nft's number for it, and the length of its values.
 type kind struct {
 	number, length uint32
-	// order is the byte order of its values: nft's number for it.
+	// order is nft's number for the byte order of the values.
 	order uint32
 }
 
@@ -28,14 +28,14 @@ var (
 	kindService = kind{12<<6 | 13, 8, orderNone}
 )
 
-// nft notes with a set what it needs for listing it. A note is its number, its length, and what it says, which may be notes again.
+// note returns a piece of the user data that nft stores with a set for listing it: number, length, and content, which may be notes again.
 func note(number byte, content ...byte) []byte {
 	return append([]byte{number, byte(len(content))}, content...)
 }
 
 func noteOf(number byte, n uint32) []byte { return note(number, native(n)...) }
 
-// What the notes of a set are about.
+// The numbers of a set's notes.
 const (
 	noteKeyOrder = iota
 	noteDataOrder
@@ -46,7 +46,7 @@ const (
 	noteDataInterval
 )
 
-// The expressions and headers that notes name.
+// nft's numbers for expressions and headers.
 const (
 	asVerdict = 1
 	asPayload = 7
@@ -61,12 +61,12 @@ const (
 	headerICMPv6 = 14
 )
 
-// ofField says that a value is a field of a header.
+// ofField describes a value that is a field of a header.
 func ofField(header, field uint32) []byte {
 	return slices.Concat(noteOf(0, asPayload), note(1, slices.Concat(noteOf(0, header), noteOf(1, field))...))
 }
 
-// ofMeta says that a value is something that the kernel knows about the packet.
+// ofMeta describes a value from a packet's metadata.
 func ofMeta(key uint32) []byte { return slices.Concat(noteOf(0, asMeta), note(1, noteOf(0, key)...)) }
 
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }

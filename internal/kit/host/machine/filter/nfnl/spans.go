@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// span is all values from one to another. bits is the length of the prefix that was written; -1 for none.
+// span is an inclusive range of values. bits is the prefix length if it was written as a network, and -1 otherwise.
 type span struct {
 	first, last []byte
 	bits        int
@@ -25,7 +25,7 @@ func spans(items []string, k kind) ([]span, error) {
 		if err != nil || len(s.first) != int(k.length) || slices.Compare(s.first, s.last) > 0 {
 			return nil, foreign(item)
 		}
-		// As they are written: in order, and apart.
+		// The gateway writes them in order, and without overlap.
 		if n := len(list); n > 0 && slices.Compare(list[n-1].last, s.first) >= 0 {
 			return nil, foreign(item)
 		}
@@ -70,10 +70,10 @@ func portSpan(item string) (s span, err error) {
 	return span{binary.BigEndian.AppendUint16(nil, uint16(first)), binary.BigEndian.AppendUint16(nil, uint16(last)), -1}, nil
 }
 
-// openEnd is what nft notes with an element that has no end.
+// openEnd is the user data that nft stores with an element that has no end.
 var openEnd = binary.NativeEndian.AppendUint32([]byte{1, 4}, 1)
 
-// intervals are the elements of a set that has the spans. When none of them is a range, they are elements like any other.
+// intervals returns the elements of a set with these spans. If none of them is a range, they are plain elements.
 func intervals(list []span) (elements []element, flags uint32) {
 	if !slices.ContainsFunc(list, func(s span) bool { return string(s.first) != string(s.last) || s.bits >= 0 }) {
 		for _, s := range list {
@@ -84,7 +84,7 @@ func intervals(list []span) (elements []element, flags uint32) {
 	return bounds(list), unix.NFT_SET_INTERVAL
 }
 
-// bounds are where spans begin, and where they have ended.
+// bounds returns the starts of spans, and the values after their ends.
 func bounds(list []span) (elements []element) {
 	for i, s := range list {
 		if i == 0 && !zero(s.first) {
@@ -96,7 +96,7 @@ func bounds(list []span) (elements []element) {
 			e.userdata = openEnd
 		}
 		elements = append(elements, e)
-		// Where one ends and the next begins at once, the beginning is enough.
+		// If the next span follows at once, its start also ends this one.
 		if more && (i+1 == len(list) || string(list[i+1].first) != string(next)) {
 			elements = append(elements, element{key: next, flags: unix.NFT_SET_ELEM_INTERVAL_END})
 		}
@@ -106,7 +106,7 @@ func bounds(list []span) (elements []element) {
 
 func zero(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
 
-// after is the next value, unless there is none.
+// after returns the next value; false if there is none.
 func after(b []byte) ([]byte, bool) {
 	next := slices.Clone(b)
 	for i := len(next) - 1; i >= 0; i-- {

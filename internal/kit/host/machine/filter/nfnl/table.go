@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Attributes that golang.org/x/sys does not name.
+// Constants that golang.org/x/sys does not have.
 const (
 	tableHandle   = 4 // NFTA_TABLE_HANDLE
 	tableUserdata = 6 // NFTA_TABLE_USERDATA
@@ -20,20 +20,20 @@ const (
 	chainUserdata = 12
 )
 
-// attempts is how often a read begins again because the tables changed meanwhile.
+// attempts is how often an operation is tried if the tables change in the meantime.
 const attempts = 8
 
-var errRestless = errors.New("the packet filter changes faster than it can be read")
+var errUnstable = errors.New("the packet filter changes faster than it can be read")
 
 // ReadState reads the state of a table of the inet family.
 func (s *Socket) ReadState(ctx context.Context, table string) (host.FilterState, error) {
 	var state host.FilterState
-	err := s.ask(ctx, func(c *conn) (err error) {
-		// The generation is read first: a change between both makes the state look older than it is, and is seen next time.
+	err := s.use(ctx, func(c *conn) (err error) {
+		// The generation is read first: after a change in between, the state looks older than it is, and the change is noticed next time.
 		if state.Generation, err = c.generation(ctx); err != nil {
 			return err
 		}
-		c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+		c.beginTable(unix.NFT_MSG_GETTABLE, requestFlags)
 		c.text(unix.NFTA_TABLE_NAME, table)
 		err = c.exchange(ctx, func(uint16, []byte) { state.Present = true })
 		if errors.Is(err, unix.ENOENT) {
@@ -49,7 +49,7 @@ func (c *conn) beginTable(kind, flags uint16) {
 }
 
 func (c *conn) generation(ctx context.Context) (gen uint32, err error) {
-	c.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, askFlags, unix.NFPROTO_UNSPEC, 0)
+	c.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, requestFlags, unix.NFPROTO_UNSPEC, 0)
 	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
 		for kind, data := range attributes(attrs) {
 			if kind == unix.NFTA_GEN_ID {
@@ -60,10 +60,10 @@ func (c *conn) generation(ctx context.Context) (gen uint32, err error) {
 	return gen, err
 }
 
-// handle is the number that the kernel gives to each table that is made; zero when there is no such table. Unlike the
-// generation it says nothing about the tables of others.
+// handle returns the number that the kernel gives to each new table; zero if there is no such table. Unlike the generation, it does not
+// change with other tables.
 func (c *conn) handle(ctx context.Context, table string) (handle uint64, err error) {
-	c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
+	c.beginTable(unix.NFT_MSG_GETTABLE, requestFlags)
 	c.text(unix.NFTA_TABLE_NAME, table)
 	err = c.exchange(ctx, func(_ uint16, attrs []byte) {
 		for kind, data := range attributes(attrs) {
@@ -78,8 +78,8 @@ func (c *conn) handle(ctx context.Context, table string) (handle uint64, err err
 	return handle, err
 }
 
-// settled runs a read until the table was not replaced meanwhile: several dumps are of one table only then. Transactions on the
-// tables of others do not matter, nor that the kernel marks a dump that one of them fell into. It returns the table's handle.
+// settled repeats a read until the table was not replaced in the meantime: only then are several dumps from the same table. Transactions
+// on other tables do not matter, even if the kernel marks a dump as interrupted by one. It returns the table's handle.
 func (c *conn) settled(ctx context.Context, table string, read func() error) (uint64, error) {
 	for range attempts {
 		before, err := c.handle(ctx, table)
@@ -89,7 +89,7 @@ func (c *conn) settled(ctx context.Context, table string, read func() error) (ui
 		if err := c.awaitTransaction(); err != nil {
 			return 0, err
 		}
-		// A table that was replaced meanwhile may answer that a part of it does not exist.
+		// If the table was replaced in the meantime, a part of it may be missing.
 		failed := read()
 		if failed != nil && !errors.Is(failed, unix.ENOENT) {
 			return 0, failed
@@ -102,12 +102,12 @@ func (c *conn) settled(ctx context.Context, table string, read func() error) (ui
 			return after, nil
 		}
 	}
-	return 0, errRestless
+	return 0, errUnstable
 }
 
-// awaitTransaction returns when the transaction that is under way has ended. At its end there is a moment in which the new table is the
-// one that decides and the old one is still found first: who asks for the rules of a chain is then told that it has none. The kernel
-// begins a transaction, even one without content, when the last one is over, and returns when it has dealt with it.
+// awaitTransaction waits until the running transaction has ended. Near its end there is a moment when the new table is in force but the
+// old one is still found first, so that a dump of a chain's rules is empty. The kernel runs one transaction after the other, even an empty
+// one, and the write returns when it is done.
 func (c *conn) awaitTransaction() error {
 	c.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES)
 	binary.NativeEndian.PutUint32(c.out, uint32(len(c.out)))
@@ -120,13 +120,13 @@ func (c *conn) awaitTransaction() error {
 	return nil
 }
 
-// chains lists the names of the chains of a table in the kernel's order; seen gets the attributes of each. How often a chain
-// is used is not asked: while a transaction is under way that takes its rules away, the kernel says never, and the rules
-// still decide. A chain can come twice: in a list that takes several datagrams, the kernel counts from the second one on those
-// of a table that was just replaced, too, and so begins too early.
+// chains lists the names of a table's chains in the kernel's order, and calls seen with the attributes of each. It does not rely on a
+// chain's use count: during a transaction that deletes its rules, the kernel reports zero although the rules are still in force. A chain
+// can come twice: in a list of several datagrams, the kernel counts the chains of a table that was just replaced from the second datagram
+// on, and so starts too early.
 func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)) ([]string, error) {
 	var list []string
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	c.beginTable(unix.NFT_MSG_GETCHAIN, dumpFlags)
 	c.text(unix.NFTA_CHAIN_TABLE, table)
 	err := c.exchange(ctx, func(_ uint16, attrs []byte) {
@@ -139,8 +139,8 @@ func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)
 				name = string(cString(data))
 			}
 		}
-		if own && !told[name] {
-			told[name] = true
+		if own && !listed[name] {
+			listed[name] = true
 			list = append(list, name)
 			seen(attrs)
 		}
@@ -148,7 +148,7 @@ func (c *conn) chains(ctx context.Context, table string, seen func(attrs []byte)
 	return list, err
 }
 
-// rules hands the attributes of each rule of a chain to the function, in order.
+// rules calls seen with the attributes of each rule of a chain, in order.
 func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs []byte)) error {
 	c.beginTable(unix.NFT_MSG_GETRULE, dumpFlags)
 	c.text(unix.NFTA_RULE_TABLE, table)
@@ -156,19 +156,18 @@ func (c *conn) rules(ctx context.Context, table, chain string, seen func(attrs [
 	return c.exchange(ctx, func(_ uint16, attrs []byte) { seen(attrs) })
 }
 
-// Counters are what the rules of a table counted.
 type Counters struct {
-	// Table tells tables apart: one that was replaced has another number, though not after a reboot. It is zero when there is no table.
+	// Table identifies the table: its replacement has another number, but numbers repeat after a reboot. It is zero if there is no table.
 	Table uint64
 	List  []host.FilterCounter
 }
 
-// ReadCounters reads the counters of all rules of a table whose comment begins with the prefix. Rules with the same comment
-// are one entry. A missing table has none.
+// ReadCounters reads the counters of all rules of a table whose comments begin with the prefix. It adds up rules with the same comment. A
+// missing table has none.
 func (s *Socket) ReadCounters(ctx context.Context, table, prefix string) (Counters, error) {
 	var tally tally
 	var handle uint64
-	err := s.ask(ctx, func(c *conn) (err error) {
+	err := s.use(ctx, func(c *conn) (err error) {
 		handle, err = c.settled(ctx, table, func() error {
 			tally.reset(prefix)
 			chains, err := c.chains(ctx, table, func([]byte) {})
@@ -228,7 +227,6 @@ func (t *tally) add(rule []byte) {
 	t.list[i].Bytes += bytes
 }
 
-// counterOf finds the counter among the expressions of a rule.
 func counterOf(expressions []byte) (packets, bytes uint64, ok bool) {
 	for _, expression := range attributes(expressions) {
 		name, data := expressionOf(expression)

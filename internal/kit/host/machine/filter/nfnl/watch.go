@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FollowChanges calls changed once it listens, and then after every transaction on any table of the network namespace, until
-// the context ends or the kernel can no longer be heard.
+// FollowChanges calls changed once it has subscribed, and then after every transaction on any table of the network namespace, until the
+// context ends or reading fails.
 func FollowChanges(ctx context.Context, changed func()) error {
 	c, err := dial(dumpBuffer)
 	if err != nil {
@@ -22,7 +22,7 @@ func FollowChanges(ctx context.Context, changed func()) error {
 	}
 	changed()
 	for {
-		// What overflowed was news of changes too.
+		// An overflow means that there were changes.
 		if _, err := c.read(ctx); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return fmt.Errorf("listening for changes of the tables: %w", err)
 		}
@@ -30,12 +30,13 @@ func FollowChanges(ctx context.Context, changed func()) error {
 	}
 }
 
-// join subscribes to the changes of tables. The kernel reports every rule of a transaction, and at its end the new generation in
-// a datagram of its own. That one is enough, and a filter keeps the rest away.
+// join subscribes to changes of tables. The kernel reports every rule of a transaction and, at its end, the new generation in a datagram
+// of its own. Only that is needed; a socket filter drops the rest.
 func (c *conn) join() error {
 	var failed error
 	err := c.raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(onlyGenerations)), Filter: &onlyGenerations[0]})
+		program := unix.SockFprog{Len: uint16(len(onlyGenerations)), Filter: &onlyGenerations[0]}
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
 		if failed == nil {
 			failed = unix.SetsockoptInt(int(fd), unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, unix.NFNLGRP_NFTABLES)
 		}
@@ -43,9 +44,8 @@ func (c *conn) join() error {
 	return errors.Join(err, failed)
 }
 
-// onlyGenerations passes the kind NFT_MSG_NEWGEN. The kind of a message is in the bytes 4 and 5 of its header: the message and
-// the subsystem, in the order of the machine. No message of the packet filter has the number of the subsystem, so that either
-// byte will do.
+// onlyGenerations accepts NFT_MSG_NEWGEN. Bytes 4 and 5 of a message's header are its type and its subsystem, in the machine's byte order.
+// The number of the subsystem is not NFT_MSG_NEWGEN, so that either byte may be compared.
 var onlyGenerations = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 4},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 2, K: unix.NFT_MSG_NEWGEN},

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// errForeign says that a text has something which the gateway's own tables do not have: nft may know it.
-var errForeign = errors.New("not known here")
+// errForeign says that a text has something that the gateway's own tables never have, though nft may know it.
+var errForeign = errors.New("not supported")
 
-// words reads a line of a rule word by word.
+// words splits a line of a rule into words.
 type words struct{ rest string }
 
-// next is the next word; empty at the end of the line. A text in quotes is one word, and so is each comma and brace.
+// next returns the next word; empty at the end of the line. A text in quotes is one word, and so is each comma.
 func (w *words) next() string {
 	s := strings.TrimLeft(w.rest, " ")
 	n := len(s)
@@ -36,7 +36,7 @@ func (w *words) next() string {
 
 func (w *words) peek() string { c := *w; return c.next() }
 
-// expect reads the words that must follow.
+// expect fails unless these words come next.
 func (w *words) expect(list ...string) error {
 	for _, want := range list {
 		if got := w.next(); got != want {
@@ -53,7 +53,7 @@ func foreign(word string) error {
 	return fmt.Errorf("%w: %q", errForeign, word)
 }
 
-// list reads one item, or several in braces.
+// list reads one item, or several in braces; then the second result is true.
 func (w *words) list() ([]string, bool, error) {
 	first := w.next()
 	if first != "{" {
@@ -86,7 +86,7 @@ func quoted(word string) (string, error) {
 	return word[1 : len(word)-1], nil
 }
 
-// isName tells whether a text is the name of a chain or a set.
+// isName reports whether a text can be the name of one of the gateway's chains or sets.
 func isName(s string) bool {
 	if len(s) == 0 || len(s) > 200 || s[0] < 'a' || s[0] > 'z' {
 		return false
@@ -101,7 +101,7 @@ func isName(s string) bool {
 	return true
 }
 
-// number reads a number as it is printed.
+// number reads a decimal number without leading zeros.
 func number(s string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, bits)
 	if err != nil || strconv.FormatUint(n, 10) != s {
