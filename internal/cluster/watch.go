@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -422,7 +423,7 @@ func (r *Room) keepCertified(ctx context.Context, s State) {
 	var err error
 	switch i := r.identity.Load(); {
 	case s.Role == Primary:
-		if err = r.certifySelf(ctx); err == errNoAuthority {
+		if err = r.certifySelf(ctx); errors.Is(err, errNoAuthority) {
 			err = nil
 		}
 	case i != nil && r.Clock.Now().After(i.own.Leaf.NotAfter.Add(-renewBefore)):

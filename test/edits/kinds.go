@@ -37,7 +37,7 @@ var usual = []kind{
 	}, change: func(e *Editor, n int) row { return row{"value": e.address(n)} }},
 	{name: "firewall.service", path: "/firewall/services", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("service-%d", n), "protocol": e.one("tcp", "udp"), "port_start": 1024 + n%60000}
-	}, change: func(e *Editor, n int) row { return row{"port_start": 1024 + n%60000} }},
+	}, change: func(_ *Editor, n int) row { return row{"port_start": 1024 + n%60000} }},
 	{name: "firewall.rule", path: "/firewall/rules", make: func(e *Editor, n int) row {
 		body := row{"name": fmt.Sprintf("rule %d", n), "src_zone": e.one("lan", "wan", "any"), "dst_zone": e.one("wan", "self"), "action": e.one("accept", "drop", "reject")}
 		if id := e.some("/firewall/services"); id != "" {
@@ -47,10 +47,10 @@ var usual = []kind{
 	}, change: func(e *Editor, n int) row {
 		return row{"action": e.one("accept", "drop", "reject"), "enabled": n%2 == 0, "comment": fmt.Sprintf("edit %d", n)}
 	}},
-	{name: "firewall.nat-rule", path: "/nat-rules", make: func(e *Editor, n int) row {
+	{name: "firewall.nat-rule", path: "/nat-rules", make: func(_ *Editor, n int) row {
 		return row{"name": fmt.Sprintf("forward %d", n), "kind": "dnat", "in_zone": "wan", "out_zone": "any", "protocol": "tcp", "dst_port": 10000 + n%50000, "target_address": "10.10.0.2"}
-	}, change: func(e *Editor, n int) row { return row{"enabled": n%2 == 0, "comment": fmt.Sprintf("edit %d", n)} }},
-	{name: "dns.zone", path: "/dns/zones", make: func(e *Editor, n int) row { return row{"name": fmt.Sprintf("zone%d.example.net", n)} }, change: described("description")},
+	}, change: func(_ *Editor, n int) row { return row{"enabled": n%2 == 0, "comment": fmt.Sprintf("edit %d", n)} }},
+	{name: "dns.zone", path: "/dns/zones", make: func(_ *Editor, n int) row { return row{"name": fmt.Sprintf("zone%d.example.net", n)} }, change: described("description")},
 	{name: "dns.record", path: "/dns/records", make: func(e *Editor, n int) row {
 		zone := e.some("/dns/zones")
 		if zone == "" {
@@ -58,31 +58,31 @@ var usual = []kind{
 		}
 		return row{"zone_id": zone, "name": fmt.Sprintf("host%d", n), "type": "A", "value": e.address(n)}
 	}, change: func(e *Editor, n int) row { return row{"value": e.address(n)} }},
-	{name: "ntp.pool", path: "/ntp/pools", make: func(e *Editor, n int) row {
+	{name: "ntp.pool", path: "/ntp/pools", make: func(_ *Editor, n int) row {
 		return row{"kind": "pool", "address": fmt.Sprintf("time%d.example.net", n)}
-	}, change: func(e *Editor, n int) row { return row{"iburst": n%2 == 0, "maxpoll": 7 + n%4} }},
-	{name: "proxy.backend", path: "/backends", make: func(e *Editor, n int) row {
+	}, change: func(_ *Editor, n int) row { return row{"iburst": n%2 == 0, "maxpoll": 7 + n%4} }},
+	{name: "proxy.backend", path: "/backends", make: func(_ *Editor, n int) row {
 		return row{"name": fmt.Sprintf("backend-%d", n), "scheme": "http", "health_check_enabled": false}
-	}, change: func(e *Editor, n int) row { return row{"lb_algorithm": e.one("roundrobin", "leastconn", "source")} }},
+	}, change: func(e *Editor, _ int) row { return row{"lb_algorithm": e.one("roundrobin", "leastconn", "source")} }},
 	{name: "proxy.domain", path: "/domains", make: func(e *Editor, n int) row {
 		backend := e.some("/backends")
 		if backend == "" {
 			return nil
 		}
 		return row{"name": fmt.Sprintf("site%d.example.net", n), "backend_id": backend, "http_to_https": false}
-	}, change: func(e *Editor, n int) row { return row{"http_to_https": n%2 == 0} }},
+	}, change: func(_ *Editor, n int) row { return row{"http_to_https": n%2 == 0} }},
 	{name: "radius.client", path: "/radius/clients", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("switch-%d", n), "address": e.address(n), "secret": fmt.Sprintf("shared secret %d", n)}
-	}, change: func(e *Editor, n int) row { return row{"secret": fmt.Sprintf("another secret %d", n)} }},
+	}, change: func(_ *Editor, n int) row { return row{"secret": fmt.Sprintf("another secret %d", n)} }},
 	{name: "forward-proxy.acl", path: "/forward-proxy/acls", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("acl-%d", n), "type": "src", "value": e.address(n), "action": e.one("allow", "deny")}
-	}, change: func(e *Editor, n int) row { return row{"action": e.one("allow", "deny")} }},
-	{name: "network.route", path: "/routes", make: func(e *Editor, n int) row {
+	}, change: func(e *Editor, _ int) row { return row{"action": e.one("allow", "deny")} }},
+	{name: "network.route", path: "/routes", make: func(_ *Editor, n int) row {
 		return row{"destination": fmt.Sprintf("203.0.%d.0/24", n%250), "gateway": "198.51.100.2"}
 	}, change: described("comment")},
 	{name: "firewall.address-group", path: "/firewall/address-groups", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("addresses-%d", n), "members": e.members("/firewall/address-objects")}
-	}, change: func(e *Editor, n int) row { return row{"members": e.members("/firewall/address-objects")} }},
+	}, change: func(e *Editor, _ int) row { return row{"members": e.members("/firewall/address-objects")} }},
 	{name: "firewall.service-group", path: "/firewall/service-groups", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("services-%d", n), "members": e.members("/firewall/services")}
 	}, change: described("description")},
@@ -92,38 +92,38 @@ var usual = []kind{
 			return nil
 		}
 		return row{"backend_id": backend, "name": fmt.Sprintf("server-%d", n), "address": e.address(n), "port": 8000 + n%1000}
-	}, change: func(e *Editor, n int) row { return row{"weight": n % 200, "active": n%3 > 0} }},
+	}, change: func(_ *Editor, n int) row { return row{"weight": n % 200, "active": n%3 > 0} }},
 	{name: "proxy.routing-rule", path: "/routing-rules", make: func(e *Editor, n int) row {
 		domain, backend := e.some("/domains"), e.some("/backends")
 		if domain == "" || backend == "" {
 			return nil
 		}
 		return row{"domain_id": domain, "backend_id": backend, "path_prefix": fmt.Sprintf("/part%d", n)}
-	}, change: func(e *Editor, n int) row { return row{"strip_prefix": n%2 == 0} }},
-	{name: "radius.user", path: "/radius/users", make: func(e *Editor, n int) row {
+	}, change: func(_ *Editor, n int) row { return row{"strip_prefix": n%2 == 0} }},
+	{name: "radius.user", path: "/radius/users", make: func(_ *Editor, n int) row {
 		return row{"name": fmt.Sprintf("person-%d", n), "password": fmt.Sprintf("a password %d", n)}
-	}, change: func(e *Editor, n int) row { return row{"active": n%2 == 0} }},
-	{name: "tunnel.interface", path: "/tunnel/interfaces", make: func(e *Editor, n int) row {
+	}, change: func(_ *Editor, n int) row { return row{"active": n%2 == 0} }},
+	{name: "tunnel.interface", path: "/tunnel/interfaces", make: func(_ *Editor, n int) row {
 		return row{"name": fmt.Sprintf("wg%d", n), "address_cidr": fmt.Sprintf("10.%d.%d.1/24", 200+n>>8&31, n&255), "listen_port": 20000 + n%40000}
-	}, change: func(e *Editor, n int) row { return row{"endpoint_host": fmt.Sprintf("vpn%d.example.net", n)} }},
+	}, change: func(_ *Editor, n int) row { return row{"endpoint_host": fmt.Sprintf("vpn%d.example.net", n)} }},
 	{name: "tunnel.peer", path: "/peers", make: func(e *Editor, n int) row {
 		tunnel := e.some("/tunnel/interfaces")
 		if tunnel == "" {
 			return nil
 		}
 		return row{"interface_id": tunnel, "name": fmt.Sprintf("peer-%d", n)}
-	}, change: func(e *Editor, n int) row { return row{"keepalive": n % 100, "active": n%3 > 0} }},
-	{name: "dhcp.subnet", path: "/dhcp/subnets", make: func(e *Editor, n int) row {
+	}, change: func(_ *Editor, n int) row { return row{"keepalive": n % 100, "active": n%3 > 0} }},
+	{name: "dhcp.subnet", path: "/dhcp/subnets", make: func(_ *Editor, n int) row {
 		network := fmt.Sprintf("10.%d.%d.", 150+n>>8&31, n&255)
 		return row{"interface": "lan0", "cidr": network + "0/24", "range_start": network + "100", "range_end": network + "200", "active": false}
-	}, change: func(e *Editor, n int) row { return row{"lease_seconds": 600 + n%600} }},
+	}, change: func(_ *Editor, n int) row { return row{"lease_seconds": 600 + n%600} }},
 	{name: "network.interface", path: "/network-interfaces", change: described("description")},
 	{name: "network.ip-address", path: "/ip-addresses", make: func(e *Editor, n int) row {
 		return row{"interface_id": e.some("/network-interfaces"), "address": e.address(n), "prefix": 32}
 	}, change: described("description"), free: func(x row) bool { return x["prefix"] == 32.0 }},
-	{name: "ntp.settings", path: "/ntp/settings", one: true, change: func(e *Editor, n int) row { return row{"rtcsync": n%2 == 0} }},
-	{name: "dns.settings", path: "/dns/settings", one: true, change: func(e *Editor, n int) row { return row{"cache_max_ttl": 3600 + n%3600} }},
-	{name: "dhcp.settings", path: "/dhcp/settings", one: true, change: func(e *Editor, n int) row { return row{"default_lease_seconds": 600 + n%600} }},
+	{name: "ntp.settings", path: "/ntp/settings", one: true, change: func(_ *Editor, n int) row { return row{"rtcsync": n%2 == 0} }},
+	{name: "dns.settings", path: "/dns/settings", one: true, change: func(_ *Editor, n int) row { return row{"cache_max_ttl": 3600 + n%3600} }},
+	{name: "dhcp.settings", path: "/dhcp/settings", one: true, change: func(_ *Editor, n int) row { return row{"default_lease_seconds": 600 + n%600} }},
 	{name: "alert.settings", path: "/alerts/settings", one: true, change: func(e *Editor, n int) row { return row{"cert_warning_days": 15 + n%15} }},
 }
 
@@ -133,7 +133,7 @@ var special = []kind{
 	{name: "alert.channel", path: "/alerts", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("hook %d", n), "kind": "webhook", "active": false, "target": fmt.Sprintf("https://hooks%d.example.net/a", n),
 			"settings": row{"headers": row{"Authorization": fmt.Sprintf("Bearer token-%d", n)}}}
-	}, change: func(e *Editor, n int) row { return row{"min_severity": e.one("info", "warning", "error", "critical")} }},
+	}, change: func(e *Editor, _ int) row { return row{"min_severity": e.one("info", "warning", "error", "critical")} }},
 	{name: "alert.mute", path: "/alert-mutes", make: func(e *Editor, n int) row {
 		return row{"kind": e.one("system.disk", "system.memory"), "until": time.Now().AddDate(0, 0, 7).UTC().Format(time.RFC3339), "reason": fmt.Sprintf("reason %d", n)}
 	}, change: func(_ *Editor, n int) row {

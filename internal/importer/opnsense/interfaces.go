@@ -134,10 +134,9 @@ func rank(key string) int {
 // link is a device that other devices are built on.
 type link struct {
 	*element
-	kind    string
-	fields  importer.Row
-	needs   []string
-	carried bool
+	kind   string
+	fields importer.Row
+	needs  []string
 }
 
 // The modes of a lagg, as modes of a bond.

@@ -355,7 +355,7 @@ func (l *Log) Applied(ctx context.Context, list []Apply) error {
 			}
 			tx.Queue(`INSERT INTO change_applies (id, component, first_revision, last_revision, ended_at, duration_ms, way, state, error, files)
 				SELECT $1, $2, CASE WHEN $3 > 0 THEN $3 ELSE coalesce((SELECT CASE WHEN last_revision >= $4 THEN first_revision ELSE last_revision + 1 END FROM change_applies WHERE component = $2 ORDER BY id DESC LIMIT 1), 1) END,
-					$4, $5, $6, $7, $8, $9, $10`, id, a.Component, a.First, a.Revision, a.EndedAt, a.DurationMS, a.Way, a.State, a.Error, []byte(files))
+					$4, $5, $6, $7, $8, $9, $10`, id, a.Component, a.First, a.Revision, a.EndedAt, a.DurationMS, a.Way, a.State, a.Error, files)
 		}
 		return nil
 	})

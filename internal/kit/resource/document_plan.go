@@ -356,7 +356,6 @@ func (p *planning) compare(row *plannedRow) error {
 	s := row.s
 	known := map[string]bool{}
 	before := len(p.wrong)
-	var set []string
 	for i, f := range s.fields {
 		known[f.Name] = true
 		raw, there := row.fields[f.Name]
@@ -396,7 +395,6 @@ func (p *planning) compare(row *plannedRow) error {
 			continue
 		}
 		row.body[f.Name] = opened
-		set = append(set, f.Name)
 	}
 	for name := range row.fields {
 		switch {

@@ -1,6 +1,7 @@
 package labtest
 
 import (
+	"errors"
 	"maps"
 	"net"
 	"slices"
@@ -31,8 +32,13 @@ func (l *Lab) Names(t testing.TB, side lab.Side, address string) *Names {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	go server.ActivateAndServe()
-	t.Cleanup(func() { server.Shutdown() })
+	served := make(chan error, 1)
+	go func() { served <- server.ActivateAndServe() }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Shutdown(), <-served); err != nil {
+			t.Error("names are no longer answered:", err)
+		}
+	})
 	return n
 }
 

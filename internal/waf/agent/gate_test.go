@@ -295,8 +295,10 @@ func TestWhoComesBackIsTried(t *testing.T) {
 			t.Error("the gate has not learned")
 		}
 		time.Sleep(tryAfter)
-		if !visitFor(g, big, big) || !visitFor(g, big, big) {
-			t.Error("turned away when it came back")
+		for range 2 {
+			if !visitFor(g, big, big) {
+				t.Error("turned away when it came back")
+			}
 		}
 		// While the machine is slow, only one is tried.
 		for range 40 {

@@ -104,7 +104,7 @@ func New() (*Network, error) {
 func (n *Network) Close() {
 	for _, x := range n.nodes {
 		_ = x.Kill()
-		x.Answer(false)
+		_ = x.Answer(false)
 		_ = x.space.command("ip", "link", "del", Link).Run()
 		_ = x.space.file.Close()
 	}
