@@ -40,7 +40,7 @@ const setup = '/var/lib/gateway/setup.json'
 /** The gateway as it was, and set up, wherever an earlier try has stopped. */
 async function clean() {
   onGateway('sh', '-c', 'pkill -CONT -x gateway-restore || true')
-  onGateway('sh', '-c', `test -e ${setup} || { mv ${setup}.before ${setup} && kill $(pgrep -x gateway-api); }`)
+  onGateway('sh', '-c', `test ! -e ${setup}.before || { mv ${setup}.before ${setup} && kill $(pgrep -x gateway-api); }`)
   await expect.poll(isSetUp).toBe(true)
   await renewSession()
   await clear('/network-interfaces', link.before, link.after)

@@ -9,13 +9,17 @@ import targetClasses from '../areas/backups/Targets.module.css'
 import { targetDefaults, targetFields, targetShape } from '../areas/backups/target-form'
 import { Field, type Values } from '../kit/form/fields'
 import { placeFault } from '../kit/form/form-errors'
+import { known } from '../kit/form/known'
 import { Notice } from '../kit/state/Notice'
 import { bytes } from '../kit/text/format'
 import { Time } from '../kit/text/Time'
 import { headerOf } from './setup-token'
 
 /** Those that say where a target is, and how it is entered. */
-const fields = targetFields.filter(({ name }) => !['name', 'keep', 'active'].includes(name))
+const fields = known(
+  'backup.remote',
+  targetFields.filter(({ name }) => !['name', 'keep', 'active'].includes(name)),
+)
 const names = fields.map(({ name }) => name)
 const covered = Object.fromEntries(fields.flatMap(({ name, covers = [] }) => covers.map((other) => [other, name])))
 
