@@ -36,7 +36,6 @@ type ConnectionKey struct {
 	ID                 uint32
 }
 
-// Flow is one direction of a connection.
 type Flow struct {
 	Source, Destination         netip.Addr
 	SourcePort, DestinationPort uint16
@@ -52,7 +51,6 @@ func (k ConnectionKey) Compare(other ConnectionKey) int {
 	)
 }
 
-// Connection is one entry of the table.
 type Connection struct {
 	ConnectionKey
 	// Reply is the direction of the answers. With NAT it is not simply the reverse.
@@ -94,7 +92,6 @@ type ConnectionQuery struct {
 	Limit int
 }
 
-// ConnectionPage is one page of the table, sorted by key.
 type ConnectionPage struct {
 	List []Connection
 	// Matching counts the matches on all pages, and Total all connections.
@@ -122,7 +119,6 @@ func (q *ConnectionQuery) Matches(c *Connection) bool {
 	return len(q.States) == 0
 }
 
-// Traffic is the result of Connections.Traffic.
 type Traffic struct {
 	// Counted is set if the kernel counts bytes. It may do so only for connections that began after counting was turned on.
 	Counted bool

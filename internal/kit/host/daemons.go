@@ -49,7 +49,6 @@ var Verbs = func() daemon.Verbs {
 	return all
 }()
 
-// PackageNames returns the closed list of packages. The gateway's own comes first.
 func PackageNames() (names []string) {
 	for _, d := range daemons {
 		names = append(names, d.Packages...)

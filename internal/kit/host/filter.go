@@ -42,9 +42,7 @@ var filterVerbs = daemon.Verbs{
 	"FilterChanges": daemon.Served, "FilterLoad": daemon.Served, "FilterChange": daemon.Served, "PacketLog": daemon.Served,
 }
 
-// FilterState is the state of the gateway's table in the kernel.
 type FilterState struct {
-	// Present is set if the table exists.
 	Present bool
 	// Generation changes with every transaction on any table in the network namespace.
 	Generation uint32
@@ -68,11 +66,9 @@ type FilterCounter struct {
 	Packets, Bytes uint64
 }
 
-// LoggedPacket is the header of a packet that a rule logged.
 type LoggedPacket struct {
 	// Time is when the kernel saw the packet, or when we read it if the kernel does not say.
-	Time time.Time
-	// Prefix is the rule's log prefix.
+	Time   time.Time
 	Prefix string
 	// InIndex and OutIndex are interface indexes; zero for none.
 	InIndex, OutIndex uint32

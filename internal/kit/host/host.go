@@ -40,7 +40,6 @@ type Machine interface {
 	job.Machine
 	// Run runs a command of the closed list. A non-zero exit status is an *ExitError; a missing program is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)
-	// Facts identifies the machine and its operating system.
 	Facts() Facts
 	// Vendors returns the makers of the network cards with these MAC addresses, as far as the machine's list knows them. Without a
 	// list it is ErrNotInstalled.
@@ -79,7 +78,6 @@ type Files interface {
 	// Amend changes some parts of a place; the result is the same as installing the whole. It fails with parts.ErrOther unless the
 	// change applies to what this process has installed there. Most places have no parts.
 	Amend(p Place, c parts.Change) error
-	// Remove deletes a place, if it exists.
 	Remove(p Place) error
 	// Path is for previews and messages.
 	Path(p Place) string
@@ -123,7 +121,6 @@ type UnitState struct {
 	Detail    string    `json:"detail"` // why it failed, if it did
 }
 
-// Facts identifies the machine and its operating system.
 type Facts struct {
 	Hostname  string
 	OS        string // PRETTY_NAME of /etc/os-release
@@ -132,7 +129,6 @@ type Facts struct {
 	Journal   bool   // whether the daemons' logs are in systemd's journal
 }
 
-// Resources is the load of the machine, and what it has in total.
 type Resources struct {
 	Load1, Load5, Load15         float64
 	NumCPUs                      int

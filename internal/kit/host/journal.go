@@ -28,7 +28,6 @@ const (
 // Priority returns the least severe of the journal's priorities at this level.
 func (l Level) Priority() int { return []int{3, 4, 6, 7}[l] }
 
-// LevelOf returns the level of one of the journal's priorities.
 func LevelOf(priority int) Level {
 	switch {
 	case priority <= 3:
@@ -50,7 +49,6 @@ const (
 	longestWord = 1 << 10
 )
 
-// JournalQuery selects log lines.
 type JournalQuery struct {
 	Sources []LogSource
 	// Level is the least severe level to include.
@@ -101,13 +99,11 @@ type JournalEntry struct {
 	Source LogSource
 	Level  Level
 	Text   string
-	// Cut is set if the text was longer.
-	Cut bool
+	Cut    bool
 	// Fields are further details, such as the unit and the pid.
 	Fields []JournalField
 }
 
-// JournalField is a named detail of an entry.
 type JournalField struct{ Name, Value string }
 
 // JournalPlace is how far a search has come: it has examined everything newer.
@@ -116,7 +112,6 @@ type JournalPlace struct {
 	At     time.Time
 }
 
-// Journal reads the logs of daemons.
 type Journal interface {
 	// SearchJournal delivers matches, newest first, in batches with the place that the search has reached; a batch may be empty. It
 	// returns when no older lines are left, the limit is reached or the context ends.
@@ -157,7 +152,6 @@ func NewJournalFilter(q JournalQuery) *JournalFilter {
 	return f
 }
 
-// JournalLine is a raw line of the journal.
 type JournalLine struct {
 	At     time.Time
 	Cursor string

@@ -24,10 +24,8 @@ type LogPlace struct {
 	Offset int64
 }
 
-// LogPiece is the result of ReadLogBefore.
 type LogPiece struct {
-	Lines []byte
-	// From and To are where the lines begin and end.
+	Lines    []byte
 	From, To LogPlace
 	// More is set if there may be earlier lines.
 	More bool

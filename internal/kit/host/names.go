@@ -39,14 +39,10 @@ const (
 	FileLimit        = daemon.FileLimit
 )
 
-// UnitSpecs returns the closed list of units in start order.
 func UnitSpecs() []UnitSpec { return daemon.UnitSpecs() }
 
-// IsPlace reports whether a path is in the closed list.
 func IsPlace(path string) bool { return daemon.IsPlace(path) }
 
-// FirstLines shortens a program's output for a message.
 func FirstLines(text string) string { return daemon.FirstLines(text) }
 
-// Redacted hides a file's content in previews.
 func Redacted(content []byte) []byte { return daemon.Redacted(content) }

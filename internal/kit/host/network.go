@@ -65,7 +65,6 @@ var networkVerbs = daemon.Verbs{
 	"Forward": daemon.Served, "AcceptRouters": daemon.Served,
 }
 
-// Link is a network interface in the kernel.
 type Link struct {
 	Index                int
 	Name                 string
@@ -91,7 +90,6 @@ type Link struct {
 // Up reports whether the link is administratively up.
 func (l Link) Up() bool { return slices.Contains(l.Flags, "UP") }
 
-// Carrier reports whether the link has a carrier.
 func (l Link) Carrier() bool { return slices.Contains(l.Flags, "LOWER_UP") }
 
 // LinkAddr is an address of a link, as ip prints it.
@@ -123,7 +121,6 @@ type Neighbour struct {
 	Confirmed time.Duration
 }
 
-// NewLink describes a link to create.
 type NewLink struct {
 	Name, Alias string
 	Kind        string // vlan, bridge, bond
@@ -140,7 +137,6 @@ type LinkChange struct {
 	Master *string // empty for none
 }
 
-// NewAddr is an address to set on a link.
 type NewAddr struct {
 	Prefix netip.Prefix
 	// AtOnce skips duplicate address detection, so that an IPv6 address is usable immediately.
@@ -149,7 +145,6 @@ type NewAddr struct {
 	Protocol uint8
 }
 
-// Route is a route in the kernel.
 type Route struct {
 	Destination  netip.Prefix
 	Gateway      netip.Addr // invalid if the destination is on the link
@@ -164,7 +159,6 @@ type Route struct {
 	PrefSrc      netip.Addr
 }
 
-// Family returns the address family: inet or inet6.
 func (r Route) Family() string {
 	if r.Destination.Addr().Is4() {
 		return "inet"
@@ -209,5 +203,4 @@ type Forwarding struct {
 	KeepsSecondaries bool
 }
 
-// Any reports whether packets of either family are forwarded.
 func (f Forwarding) Any() bool { return f.IPv4 || f.IPv6 && !f.NoIPv6 }

@@ -13,7 +13,6 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// Units of the gateway's own programs.
 const (
 	Helper    Unit = "gateway-helper"
 	API       Unit = "gateway-api"

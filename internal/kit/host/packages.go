@@ -9,7 +9,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// GatewayPackage is the gateway's own Debian package.
 const GatewayPackage = "gateway"
 
 // ListsFile records the last refresh of apt's package lists.
@@ -35,7 +34,6 @@ type PackageVersions struct {
 	Lists    PackageLists
 }
 
-// PackageVersion is one package of the closed list.
 type PackageVersion struct {
 	Name string
 	// Installed is empty if the package is not installed.
@@ -52,11 +50,9 @@ type PackageVersion struct {
 type PackageLists struct {
 	RefreshedAt time.Time
 	Refreshing  bool
-	// Error is why the last refresh failed; empty if it did not.
-	Error string
+	Error       string
 }
 
-// PackageFile is a downloaded package.
 type PackageFile struct {
 	Version string `json:"version"`
 	File    string `json:"file"`    // its name in the package folder
@@ -67,7 +63,6 @@ type PackageFile struct {
 // versionForm matches no command line option, so a version can be an argument of apt.
 var versionForm = regexp.MustCompile(`^[0-9][A-Za-z0-9.+~:-]{0,63}$`)
 
-// IsVersion returns an error unless the text is a Debian version.
 func IsVersion(s string) error {
 	if !versionForm.MatchString(s) {
 		return fmt.Errorf("%.70q is not a package version", s)

@@ -27,7 +27,6 @@ var portsVerbs = daemon.Verbs{
 	"Listen":    daemon.Served, "DrainListener": daemon.Served,
 }
 
-// PortUser is a process with a socket on a port.
 type PortUser struct {
 	Protocol string // TCP or UDP
 	Address  netip.Addr

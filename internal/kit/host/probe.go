@@ -30,10 +30,8 @@ var probesVerbs = daemon.Verbs{
 // ProbeSocket serves Probes. It is in the folder of HelperSocket.
 var ProbeSocket = filepath.Join(filepath.Dir(HelperSocket), "probe.sock")
 
-// ProbeTool is a network diagnostic.
 type ProbeTool string
 
-// All tools.
 const (
 	ProbePing       ProbeTool = "ping"
 	ProbeTraceroute ProbeTool = "traceroute"
@@ -64,7 +62,6 @@ type Capture struct {
 	Within  time.Duration
 }
 
-// ProbeEnd is the outcome of a probe.
 type ProbeEnd struct {
 	ExitStatus int
 	Duration   time.Duration
@@ -73,7 +70,6 @@ type ProbeEnd struct {
 	Stderr     string // the end of a capture's error stream
 }
 
-// Upper limits of a capture.
 const (
 	CaptureMostPackets = 1_000_000
 	CaptureMostBytes   = 100 << 20
@@ -88,8 +84,7 @@ type ProbeSpec struct {
 	Argv   []string
 	Within time.Duration
 	Most   int64 // bytes of output
-	// Raw is set if the program needs raw sockets.
-	Raw bool
+	Raw    bool
 	// Apart keeps the error stream out of the output.
 	Apart bool
 }
@@ -187,7 +182,6 @@ func ProbeName(target, kind string) (string, error) {
 	return target, nil
 }
 
-// reverseName returns the name of an address's PTR record.
 func reverseName(ip netip.Addr) string {
 	var labels []string
 	if ip = ip.Unmap(); ip.Is4() {
@@ -252,7 +246,6 @@ func ProbePort(target string) (name string, port int, err error) {
 	return h.String(), port, err
 }
 
-// CaptureProtocols lists the protocols that a capture can be limited to.
 var CaptureProtocols = []string{"tcp", "udp", "icmp", "icmp6", "arp"}
 
 // spec builds the filter from fixed words and parsed values, so no filter syntax comes from outside.

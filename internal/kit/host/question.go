@@ -29,7 +29,6 @@ type answer[T any] struct {
 	err   error
 }
 
-// NewQuestion returns a Question without answers.
 func NewQuestion[T any]() *Question[T] {
 	return &Question[T]{turn: make(chan struct{}, 1), answers: map[string]*answer[T]{}}
 }

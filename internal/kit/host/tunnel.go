@@ -32,9 +32,7 @@ type Tunnels interface {
 	ChangeTunnel(ctx context.Context, name string, c TunnelChange) error
 	// RemoveTunnel removes a link with the gateway's tunnel alias, if it exists.
 	RemoveTunnel(ctx context.Context, name string) error
-	// Rules returns the routing rules of tunnels.
 	Rules(ctx context.Context) ([]Rule, error)
-	// AddRule adds a routing rule, unless it exists.
 	AddRule(ctx context.Context, r Rule) error
 	// RemoveRule removes a tunnel's routing rule, if it exists.
 	RemoveRule(ctx context.Context, r Rule) error
@@ -59,7 +57,6 @@ func (k TunnelKey) PublicKey() TunnelKey {
 	return TunnelKey(wgtypes.Key(k).PublicKey())
 }
 
-// TunnelDevice is a WireGuard link, with its live state.
 type TunnelDevice struct {
 	Name       string
 	Kind       string // kernel, userspace
@@ -69,7 +66,6 @@ type TunnelDevice struct {
 	Peers      []TunnelPeer
 }
 
-// TunnelPeer is a peer of a WireGuard link, with its live state.
 type TunnelPeer struct {
 	PublicKey     TunnelKey
 	PresharedKey  TunnelKey
@@ -98,7 +94,6 @@ type TunnelPeerChange struct {
 	AllowedIPs   *[]netip.Prefix
 }
 
-// Rule is a policy routing rule.
 type Rule struct {
 	Family   string // inet, inet6
 	Priority int    // the lowest comes first
@@ -108,7 +103,6 @@ type Rule struct {
 	Specific bool // ignores the table's default route
 }
 
-// TunnelFile is a configuration file of WireGuard's own tools.
 type TunnelFile struct {
 	Name    string // of the interface
 	Content []byte

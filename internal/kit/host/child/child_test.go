@@ -56,7 +56,6 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	waittest.Until(t, "the child ends", func() bool { return !running(stat) })
 }
 
-// running reports whether a process exists and is not a zombie.
 func running(stat string) bool {
 	content, err := os.ReadFile(stat)
 	return err == nil && !strings.Contains(string(content), ") Z ")

@@ -12,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Command names a program with its fixed arguments.
 type Command string
 
 // CommandSpec is an entry of the closed list. An argument {place} stands for the path of the staged file of that place, and
@@ -58,13 +57,11 @@ const CheckUser = "gateway-check"
 // CheckFolder holds staged files.
 const CheckFolder = "/run/gateway-check"
 
-// Spec returns the command's entry in the closed list.
 func (c Command) Spec() (CommandSpec, error) { return listed(commands, "command", c) }
 
 // FileLimit is the largest file that the gateway writes, in bytes.
 const FileLimit = 64 << 20
 
-// Input is what a command gets besides its fixed arguments.
 type Input struct {
 	// Staged files are written to a private folder first; the arguments refer to them by place.
 	Staged []File
@@ -74,7 +71,6 @@ type Input struct {
 	Timeout time.Duration
 }
 
-// File is the content of one place.
 type File struct {
 	Place   Place
 	Content []byte
@@ -90,13 +86,11 @@ type Digest struct {
 	Sum   []byte
 }
 
-// Digest returns the digest of a file.
 func (f File) Digest() Digest {
 	sum := sha256.Sum256(f.Content)
 	return Digest{f.Place, sum[:]}
 }
 
-// Of reports whether content has this digest.
 func (d Digest) Of(content []byte) bool {
 	sum := sha256.Sum256(content)
 	return bytes.Equal(sum[:], d.Sum)
@@ -105,7 +99,6 @@ func (d Digest) Of(content []byte) bool {
 // Redacted is a Redact function that hides everything.
 func Redacted([]byte) []byte { return []byte("<redacted>\n") }
 
-// Output is what a command printed, and how it exited.
 type Output struct {
 	Stdout   string
 	Stderr   string
@@ -119,7 +112,6 @@ type ExitError struct {
 	Output  Output
 }
 
-// Program returns the name of the command's program, for messages.
 func (c Command) Program() string {
 	spec, ok := commands[c]
 	if !ok {

@@ -14,7 +14,6 @@ var ErrNotRunning = errors.New("not running")
 type Daemon struct {
 	// Packages are its Debian packages. The UI shows their versions.
 	Packages []string
-	// Units are in start order.
 	Units    []UnitSpec
 	Places   map[Place]PlaceSpec
 	Families []Family

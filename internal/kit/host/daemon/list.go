@@ -54,8 +54,6 @@ func UnitSpecs() []UnitSpec { return units }
 // Places returns the closed list of places, without the members of families.
 func Places() map[Place]PlaceSpec { return places }
 
-// Families returns the closed list of families of places.
 func Families() []Family { return families }
 
-// Commands returns the closed list of commands.
 func Commands() map[Command]CommandSpec { return commands }

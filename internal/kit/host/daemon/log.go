@@ -1,6 +1,5 @@
 package daemon
 
-// Log names a log file of a daemon.
 type Log string
 
 // LogSpec is an entry of the closed list. The gateway trims the file when it exceeds Limit bytes; 0 means that something else
@@ -10,7 +9,6 @@ type LogSpec struct {
 	Limit int64
 }
 
-// Spec returns the log's entry in the closed list.
 func (l Log) Spec() (LogSpec, error) { return listed(logs, "log", l) }
 
 // LogSource names a daemon whose log is kept: by systemd's journal, or in a lab by its supervisor.
@@ -18,7 +16,6 @@ type LogSource string
 
 // LogSourceSpec selects the journal lines of a source.
 type LogSourceSpec struct {
-	// Services are names of systemd units.
 	Services []string
 	// Slice is the slice of the instances of a template unit.
 	Slice string
@@ -26,7 +23,6 @@ type LogSourceSpec struct {
 	Requests *bool
 }
 
-// Spec returns the source's entry in the closed list.
 func (s LogSource) Spec() (LogSourceSpec, error) { return listed(sources, "log source", s) }
 
 // LogView is a log that the UI offers: sources, files, or both.

@@ -10,7 +10,6 @@ import (
 // Place names a file that the gateway writes: an entry of the closed list, or a member of a family.
 type Place string
 
-// PlaceSpec describes the file of a place.
 type PlaceSpec struct {
 	Path         string
 	Mode         fs.FileMode
@@ -20,12 +19,10 @@ type PlaceSpec struct {
 	Grammar func(text string) error
 	// Part is the grammar of a single part, for places that can be written part by part. A text must be accepted if and only if its
 	// frame and each of its parts are.
-	Part func(part string) error
-	// Split divides a text into its parts.
+	Part  func(part string) error
 	Split func(text string) (parts.Text, error)
 }
 
-// FileAt describes a single file; grammar may be nil.
 func FileAt(path string, mode fs.FileMode, owner, group string, grammar func(text string) error) PlaceSpec {
 	return PlaceSpec{Path: path, Mode: mode, Owner: owner, Group: group, Grammar: grammar}
 }
@@ -51,7 +48,6 @@ func (p Place) Path() string {
 	return spec.Path
 }
 
-// Spec returns the place's entry in the closed list.
 func (p Place) Spec() (PlaceSpec, error) {
 	for _, f := range families {
 		if name, ok := strings.CutPrefix(string(p), f.Prefix); ok && f.Names(name) {
@@ -61,7 +57,6 @@ func (p Place) Spec() (PlaceSpec, error) {
 	return listed(places, "place", p)
 }
 
-// IsPlace reports whether a path is that of a place.
 func IsPlace(path string) bool {
 	for _, f := range families {
 		name, within := strings.CutPrefix(path, f.Folder)

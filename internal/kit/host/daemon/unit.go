@@ -12,10 +12,8 @@ import (
 // Unit names a daemon, or one of the gateway's own programs.
 type Unit string
 
-// Service returns the unit's name in systemd.
 func (u Unit) Service() string { return string(u) + ".service" }
 
-// Services returns the names of units or jobs in systemd.
 func Services[N ~string](names ...N) (list []string) {
 	for _, name := range names {
 		list = append(list, string(name)+".service")
@@ -49,19 +47,16 @@ type UnitSpec struct {
 	Grace time.Duration
 }
 
-// Folder is a folder that a unit needs.
 type Folder struct {
 	Path         string
 	Mode         fs.FileMode
 	Owner, Group string
 }
 
-// FolderAt describes a folder.
 func FolderAt(path string, mode fs.FileMode, owner, group string) Folder {
 	return Folder{Path: path, Mode: mode, Owner: owner, Group: group}
 }
 
-// Spec returns the unit's entry in the closed list.
 func (u Unit) Spec() (UnitSpec, error) {
 	for _, s := range units {
 		if s.Unit == u {
@@ -71,7 +66,6 @@ func (u Unit) Spec() (UnitSpec, error) {
 	return UnitSpec{}, fmt.Errorf("unknown unit %q", string(u))
 }
 
-// Installed reports whether the unit's program is on this machine.
 func (s UnitSpec) Installed() bool {
 	if s.Binary == "" {
 		return true

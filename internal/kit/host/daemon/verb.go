@@ -8,7 +8,6 @@ type Verbs map[string]Privilege
 // Privilege decides which process executes a verb.
 type Privilege int
 
-// All privileges.
 const (
 	// Local verbs need no privilege, or one that comes with a group. The calling program executes them itself.
 	Local Privilege = iota + 1
@@ -28,13 +27,11 @@ type Helper interface {
 	Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error
 }
 
-// Ask calls a verb with one result.
 func Ask[T any](ctx context.Context, h Helper, verb string, args ...any) (result T, err error) {
 	err = h.Ask(ctx, verb, args, nil, &result)
 	return result, err
 }
 
-// Do calls a verb that only returns an error.
 func Do(ctx context.Context, h Helper, verb string, args ...any) error {
 	return h.Ask(ctx, verb, args, nil)
 }

@@ -69,7 +69,6 @@ type connection struct {
 	in *cbor.Decoder
 }
 
-// connect reuses an idle connection, or opens one.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	for {
 		c.mu.Lock()
@@ -130,7 +129,6 @@ func (c *Client) keep(conn *connection) {
 	c.idle = append(c.idle, conn)
 }
 
-// Close closes the idle connections.
 func (c *Client) Close() {
 	if c.probes != nil {
 		c.probes.Close()

@@ -182,7 +182,6 @@ func rescued(do doer, log *slog.Logger) doer {
 	}
 }
 
-// verb looks up a verb that is served.
 func verb(name string, verbs map[string]bool) (reflect.Method, error) {
 	method, ok := machineType.MethodByName(name)
 	if !ok || !verbs[name] {
@@ -191,7 +190,6 @@ func verb(name string, verbs map[string]bool) (reflect.Method, error) {
 	return method, nil
 }
 
-// run decodes a verb's arguments, executes it, and sends the results.
 func run(ctx context.Context, s *socket, in *cbor.Decoder, method reflect.Method, do doer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

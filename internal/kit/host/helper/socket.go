@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSize is the read buffer, in bytes.
 const readSize = 64 << 10
 
 // socket is one end of a connection. Files cross it as descriptors beside the data.
@@ -56,7 +55,6 @@ func (s *socket) take() *os.File {
 	return file
 }
 
-// send encodes a head and the values that follow it into one message.
 func (s *socket) send(head any, values []any) error {
 	var message bytes.Buffer
 	var rights []byte

@@ -8,7 +8,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/daemontest"
 )
 
-// Script answers a command.
 type Script = daemontest.Script
 
 // Run answers with the command's script; without one the output is empty. As on a real machine, a non-zero exit code becomes an

@@ -143,7 +143,6 @@ func (m *Machine) LogPackets(packets ...host.LoggedPacket) bool {
 	return true
 }
 
-// SetFilter sets the results of FilterState and FilterDigest.
 func (m *Machine) SetFilter(state host.FilterState, digest string) {
 	m.mu.Lock()
 	defer m.filterChanged()
@@ -172,7 +171,6 @@ func (m *Machine) FailPacketLog(err error) {
 	m.filter.logErr = err
 }
 
-// Asked counts the calls of a method of host.Filter.
 func (m *Machine) Asked(v FilterVerb) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

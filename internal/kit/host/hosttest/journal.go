@@ -15,7 +15,6 @@ type journal struct {
 	slow int
 }
 
-// AddLine appends a line to the journal.
 func (m *Machine) AddLine(s host.JournalLine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +49,6 @@ func (m *Machine) logged() (lines []host.JournalLine, changed chan struct{}, slo
 	return m.journal.lines, m.journal.changed, m.journal.slow, m.journal.failure
 }
 
-// SearchJournal searches the lines of AddLine.
 func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	if err := m.breaks(); err != nil {
 		return err
@@ -86,7 +84,6 @@ func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink f
 	return nil
 }
 
-// FollowJournal follows the lines of AddLine.
 func (m *Machine) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	if err := q.Check(); err != nil {
 		return err

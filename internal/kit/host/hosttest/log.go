@@ -6,7 +6,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// ReadLog reads the text of SetLog.
 func (m *Machine) ReadLog(l host.Log, most int64) ([]byte, error) {
 	if err := m.breaks(); err != nil {
 		return nil, err
@@ -42,7 +41,6 @@ func (m *Machine) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.
 	}, nil
 }
 
-// TrimLog only counts.
 func (m *Machine) TrimLog(l host.Log) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +54,6 @@ func (m *Machine) SetLog(l host.Log, text string) {
 	m.logs[l] = []byte(text)
 }
 
-// Trims counts the calls of TrimLog.
 func (m *Machine) Trims(l host.Log) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -140,7 +140,6 @@ func (m *Machine) Resources() (host.Resources, error) {
 	return m.resources, m.unmeasured
 }
 
-// PortUsers returns those of SetPortUsers.
 func (m *Machine) PortUsers(port int) (list []host.PortUser, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +151,6 @@ func (m *Machine) PortUsers(port int) (list []host.PortUser, err error) {
 	return list, nil
 }
 
-// SetPortUsers sets the processes that use the machine's ports.
 func (m *Machine) SetPortUsers(users ...host.PortUser) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +170,6 @@ func (m *Machine) FailResources(err error) {
 	m.unmeasured = err
 }
 
-// SetResources sets the result of Resources.
 func (m *Machine) SetResources(r host.Resources) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,35 +38,30 @@ func newNetwork() network {
 	}
 }
 
-// SetLinks replaces the links without the gateway.
 func (m *Machine) SetLinks(links ...host.Link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.links = links
 }
 
-// SetRoutes replaces the routes without the gateway.
 func (m *Machine) SetRoutes(routes ...host.Route) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.routes = routes
 }
 
-// SetNeighbours sets the result of Neighbours.
 func (m *Machine) SetNeighbours(list ...host.Neighbour) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.neighbours = list
 }
 
-// SetRouteTables sets the result of RouteTables.
 func (m *Machine) SetRouteTables(tables map[string]uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.tables = tables
 }
 
-// SetWays sets the function that answers RouteTo.
 func (m *Machine) SetWays(ways func(dst, src netip.Addr, in string) (host.Way, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

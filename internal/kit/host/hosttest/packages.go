@@ -32,7 +32,6 @@ func (m *Machine) RefreshPackages(context.Context) error {
 	return m.packages.refused
 }
 
-// SetPackages sets the result of PackageVersions.
 func (m *Machine) SetPackages(v host.PackageVersions, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,7 +45,6 @@ func (m *Machine) RefusePackages(err error) {
 	m.packages.refused, m.job(job.Upgrade).refused = err, err
 }
 
-// Refreshes counts the successful calls of RefreshPackages.
 func (m *Machine) Refreshes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

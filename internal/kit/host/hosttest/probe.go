@@ -9,7 +9,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// ProbeScript answers probes.
 type ProbeScript func(ctx context.Context, p host.Probe, sink func(output []byte)) (host.ProbeEnd, error)
 
 // Probe answers with the script; without one it prints nothing and succeeds. As on a real machine, invalid requests are refused.
@@ -26,14 +25,12 @@ func (m *Machine) Probe(ctx context.Context, p host.Probe, sink func(output []by
 	return script(ctx, p, sink)
 }
 
-// ScriptProbes sets the function that answers probes from now on.
 func (m *Machine) ScriptProbes(s ProbeScript) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.probe = s
 }
 
-// SetConnections sets the connection tracking table.
 func (m *Machine) SetConnections(list ...host.Connection) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,14 +61,12 @@ func (m *Machine) Connections(ctx context.Context, q host.ConnectionQuery) (page
 	return page, ctx.Err()
 }
 
-// CountTraffic sets whether the kernel counts bytes.
 func (m *Machine) CountTraffic(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counting = on
 }
 
-// Traffic sums the connections of SetConnections.
 func (m *Machine) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +77,6 @@ func (m *Machine) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, e
 	return host.Traffic{Counted: m.counting, List: counts.List()}, ctx.Err()
 }
 
-// EndConnection removes a connection of SetConnections.
 func (m *Machine) EndConnection(ctx context.Context, k host.ConnectionKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,6 @@ type tunnels struct {
 	changes []host.TunnelChange
 }
 
-// SetTunnelFiles sets the result of TunnelFiles.
 func (m *Machine) SetTunnelFiles(files ...host.TunnelFile) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,7 +32,6 @@ func (m *Machine) SetTunnelDevices(devices ...host.TunnelDevice) {
 	m.tunnels.devices = devices
 }
 
-// TunnelChanges lists all changes of WireGuard links in order.
 func (m *Machine) TunnelChanges() []host.TunnelChange {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -86,7 +86,6 @@ func (m *Machine) Enable(_ context.Context, u host.Unit, on bool) error {
 	return nil
 }
 
-// SetUnit sets the state of a unit without the gateway.
 func (m *Machine) SetUnit(state host.UnitState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +115,6 @@ func (m *Machine) count(name string, u host.Unit) int {
 	return m.verbs[verb{name, u}]
 }
 
-// Enabled reports whether a unit starts at boot.
 func (m *Machine) Enabled(u host.Unit) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

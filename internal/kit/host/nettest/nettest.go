@@ -36,7 +36,6 @@ func Enter() {
 	}
 }
 
-// again runs this program in a new network namespace, and returns its exit code.
 func again() int {
 	if os.Geteuid() != 0 {
 		fmt.Fprintln(os.Stderr, "these tests need root to create a network namespace")

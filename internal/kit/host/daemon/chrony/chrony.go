@@ -8,7 +8,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is chronyd's systemd unit.
 const Unit daemon.Unit = "chrony"
 
 // Configuration files. Main includes DropIn.
@@ -17,7 +16,6 @@ const (
 	DropIn daemon.Place = "chrony.dropin"
 )
 
-// Commands of chronyd and chronyc.
 const (
 	Check    daemon.Command = "chrony.check"    // parse the staged DropIn
 	Tracking daemon.Command = "chrony.tracking" // offset and error of the clock
@@ -26,7 +24,6 @@ const (
 	Makestep daemon.Command = "chrony.makestep" // step the clock to the measured time
 )
 
-// LogSource is chronyd's log in the journal.
 const LogSource daemon.LogSource = "ntp"
 
 const (
@@ -34,7 +31,6 @@ const (
 	chronyc = "/usr/bin/chronyc"
 )
 
-// Daemon is chrony's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"chrony"},
 	Units: []daemon.UnitSpec{{

@@ -11,7 +11,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// systemd units.
 const (
 	Unit    daemon.Unit = "crowdsec"
 	Bouncer daemon.Unit = "crowdsec-firewall-bouncer"
@@ -73,7 +72,6 @@ const (
 	cscliTimeout = 20 * time.Second
 )
 
-// Daemon is the entry of both in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"crowdsec", "crowdsec-firewall-bouncer"},
 	Units: []daemon.UnitSpec{

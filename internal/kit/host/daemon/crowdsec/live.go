@@ -27,7 +27,6 @@ type live struct {
 	client *http.Client
 }
 
-// New returns a client of the machine's CrowdSec.
 func New(h home.Home) Detection {
 	// Requests to loopback must not use a proxy of the environment, and a redirect must not send credentials elsewhere.
 	return &live{h, &http.Client{
@@ -80,7 +79,6 @@ func (s *live) DetectionAsk(ctx context.Context, q Question) (json.RawMessage, e
 	return answer, nil
 }
 
-// message returns the text of a refusal.
 func message(body []byte) string {
 	var answer struct {
 		Message string `json:"message"`

@@ -15,7 +15,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
-// serve runs a server in CrowdSec's place.
 func serve(t *testing.T, handle http.HandlerFunc) *live {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", Port))

@@ -12,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Detection is the client of a running CrowdSec.
 type Detection interface {
 	// DetectionAsk sends a request to CrowdSec's local API. If the API refuses it, it is a *Refused; if CrowdSec does not run, it
 	// is daemon.ErrNotRunning.
@@ -53,10 +52,8 @@ const (
 	Table6, Chain6, Set6 = "crowdsec6", "crowdsec6-chain", "crowdsec6-blacklists"
 )
 
-// Verb is an operation of the local API.
 type Verb string
 
-// All verbs.
 const (
 	Login          Verb = "login"           // get a token for a machine's account
 	Decisions      Verb = "decisions"       // list decisions, with a bouncer's key
@@ -66,7 +63,6 @@ const (
 	AlertAdd       Verb = "alert-add"       // report alerts with their decisions
 )
 
-// requests is the closed list of verbs.
 var requests = map[Verb]struct {
 	method, path string
 	id           bool
@@ -79,7 +75,6 @@ var requests = map[Verb]struct {
 	AlertAdd:       {http.MethodPost, "/v1/alerts", false},
 }
 
-// Question is a request to the local API.
 type Question struct {
 	Verb Verb
 	// ID is the number of the decision or the alert, for verbs about one.

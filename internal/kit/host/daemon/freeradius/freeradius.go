@@ -8,7 +8,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is FreeRADIUS's systemd unit.
 const Unit daemon.Unit = "freeradius"
 
 // Configuration files. Config includes Clients and Users.
@@ -21,18 +20,15 @@ const (
 // Check validates the staged Config together with the staged Clients and Users.
 const Check daemon.Command = "freeradius.check"
 
-// Log files.
 const (
 	Logins    daemon.Log = "freeradius.logins" // login attempts
 	ServerLog daemon.Log = "freeradius.server" // the server's own messages, and dropped requests
 )
 
-// LogSource is FreeRADIUS's log in the journal.
 const LogSource daemon.LogSource = "radius"
 
 const binary = "/usr/sbin/freeradius"
 
-// Daemon is FreeRADIUS's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"freeradius"},
 	Units: []daemon.UnitSpec{{

@@ -23,7 +23,6 @@ import (
 
 type live struct{ home home.Home }
 
-// New returns a client of the machine's FreeRADIUS.
 func New(h home.Home) Radius { return &live{h} }
 
 const (

@@ -14,7 +14,6 @@ import (
 // uses this loopback address, so operators may still add a client at 127.0.0.1.
 var Self = netip.MustParseAddr("127.255.255.254")
 
-// Radius is the client of a running FreeRADIUS.
 type Radius interface {
 	// RadiusLogin tries a login at the machine's own FreeRADIUS, as the client Self. A rejection is an answer, not an error. If
 	// FreeRADIUS does not run, it is daemon.ErrNotRunning.
@@ -23,7 +22,6 @@ type Radius interface {
 
 var verbs = daemon.Verbs{"RadiusLogin": daemon.Local}
 
-// Login is a login attempt.
 type Login struct {
 	Port           int
 	Secret         string // shared secret of the client Self
@@ -31,7 +29,6 @@ type Login struct {
 	CHAP           bool // otherwise PAP
 }
 
-// Answer is the server's answer.
 type Answer struct {
 	Accepted bool
 	// Attributes are reply attributes, such as Session-Timeout = 3600.

@@ -15,10 +15,8 @@ const (
 	// AnyLength is for those that do not.
 	Longest, AnyLength = 1000, 0
 
-	// Address matches an IPv4 or IPv6 address or network.
 	Address = `[0-9a-f.:]+(?:/[0-9]{1,3})?`
-	// Link matches the name of a network interface.
-	Link = `[a-zA-Z0-9][a-zA-Z0-9_.-]{0,14}`
+	Link    = `[a-zA-Z0-9][a-zA-Z0-9_.-]{0,14}`
 )
 
 // Lines calls check with the words of every line that is neither empty nor a comment. Whatever one daemon could take for the end of
@@ -88,7 +86,6 @@ func (f Forms) Take(words []string) error {
 	return nil
 }
 
-// Exactly matches these texts and nothing else.
 func Exactly(texts ...string) *regexp.Regexp {
 	for i := range texts {
 		texts[i] = regexp.QuoteMeta(texts[i])

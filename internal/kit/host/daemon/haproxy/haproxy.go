@@ -34,10 +34,8 @@ const (
 	certificateFolder = "/etc/haproxy/gateway/certificates/"
 )
 
-// Certificate is the place of a certificate with its key.
 func Certificate(id uuid.UUID) daemon.Place { return daemon.Place(certificatePrefix + id.String()) }
 
-// Commands of the program.
 const (
 	Check   daemon.Command = "haproxy.check"   // validate the staged Config with the staged files that it names
 	Version daemon.Command = "haproxy.version" // version and build options
@@ -56,7 +54,6 @@ const binary = "/usr/sbin/haproxy"
 
 var yes, no = true, false
 
-// Daemon is HAProxy's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"haproxy"},
 	Units: []daemon.UnitSpec{{

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// askWithin bounds one answer.
 	askWithin = 10 * time.Second
 	// reloadWithin is how long a new worker may take to read its files.
 	reloadWithin = 2 * time.Minute
@@ -35,7 +34,6 @@ const (
 	checkWithin = time.Second
 )
 
-// live is the client of the machine's HAProxy.
 type live struct {
 	home home.Home
 
@@ -44,7 +42,6 @@ type live struct {
 	idle    []int     // those that were idle then
 }
 
-// New returns a client of the machine's HAProxy.
 func New(h home.Home) Proxy { return &live{home: h} }
 
 var errNotRunning = fmt.Errorf("haproxy: %w", daemon.ErrNotRunning)
@@ -68,7 +65,6 @@ func (s *live) ProxyAsk(ctx context.Context, questions ...Question) ([]string, e
 // escape quotes the special characters of HAProxy's command line.
 var escape = strings.NewReplacer(`\`, `\\`, " ", `\ `, ";", `\;`)
 
-// text encodes a question for the wire.
 func text(q Question) (string, error) {
 	words := make([]string, len(q.Words))
 	for i, word := range q.Words {
@@ -163,7 +159,6 @@ func (s *live) endIdle(ctx context.Context, workers []int) {
 	s.checked, s.idle = time.Now(), idle
 }
 
-// info returns a worker's own statistics.
 func (s *live) info(ctx context.Context, pid int) (string, error) {
 	return s.send(ctx, MasterSocket, fmt.Sprintf("@!%d show info\n", pid))
 }

@@ -23,7 +23,6 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// machine has only what these tests need.
 type machine struct {
 	*files.Files
 	*command.Commands
@@ -84,7 +83,6 @@ func askProxy(t *testing.T, s machine, questions ...haproxy.Question) []string {
 	return answers
 }
 
-// infoPID returns the pid of the worker that answers.
 func infoPID(t *testing.T, s machine) (pid int) {
 	t.Helper()
 	for line := range strings.Lines(askProxy(t, s, haproxy.Question{Words: strings.Fields("show info")})[0]) {

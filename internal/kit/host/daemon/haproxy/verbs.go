@@ -19,7 +19,6 @@ const (
 // drops the connection.
 const QuestionLimit = 15 << 10
 
-// Proxy is the client of a running HAProxy.
 type Proxy interface {
 	// ProxyAsk sends the questions one by one to the current worker's admin socket, and returns the answers without surrounding
 	// newlines. It stops at the first question that gets no answer. Callers must check the answers: a refusal is an answer, too. If
@@ -46,7 +45,6 @@ func (s ServedProxy) ProxyProcess(ctx context.Context) (Process, error) {
 	return daemon.Ask[Process](ctx, s.Helper, "ProxyProcess")
 }
 
-// Question is a command of HAProxy's runtime API.
 type Question struct {
 	// Words are the command and its arguments. They are escaped, so each stays one word whatever it contains.
 	Words []string
@@ -54,7 +52,6 @@ type Question struct {
 	Payload string
 }
 
-// Process describes the HAProxy that serves.
 type Process struct {
 	// PID is the current worker's.
 	PID int

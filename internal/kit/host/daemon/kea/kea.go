@@ -11,18 +11,14 @@ import (
 // Unit is the systemd unit of Kea's DHCPv4 server.
 const Unit daemon.Unit = "kea-dhcp4-server"
 
-// Config is Kea's configuration file.
 const Config daemon.Place = "kea.config"
 
-// Check validates the staged Config.
 const Check daemon.Command = "kea.check"
 
-// LogSource is Kea's log in the journal.
 const LogSource daemon.LogSource = "dhcp"
 
 const binary = "/usr/sbin/kea-dhcp4"
 
-// Daemon is Kea's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"kea-dhcp4-server"},
 	Units: []daemon.UnitSpec{{

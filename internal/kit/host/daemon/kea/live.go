@@ -16,7 +16,6 @@ import (
 
 type live struct{ home home.Home }
 
-// New returns a client of the machine's Kea.
 func New(h home.Home) Leases { return &live{h} }
 
 // askWithin bounds one answer: a reload reads all reservations and all leases.

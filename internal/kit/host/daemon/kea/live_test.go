@@ -20,7 +20,6 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// machine has only what these tests need.
 type machine struct {
 	*files.Files
 	kea.Leases

@@ -12,18 +12,14 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Paths on Debian.
 const (
 	control = "/run/kea/kea4-ctrl-socket"
 	leases  = "/var/lib/kea/kea-leases4.csv"
 )
 
-// Paths are paths that Kea's configuration names.
 type Paths struct {
-	// Control is the control socket.
 	Control string
-	// Leases is the lease file.
-	Leases string
+	Leases  string
 	// LeaseCommands is the hook library that lists leases.
 	LeaseCommands string
 }
@@ -40,10 +36,8 @@ func Where() Paths {
 	return Paths{Control: control, Leases: leases, LeaseCommands: filepath.Join("/usr/lib", folder, "kea/hooks/libdhcp_lease_cmds.so")}
 }
 
-// Command is a command of Kea's control socket.
 type Command string
 
-// Commands that the gateway uses.
 const (
 	Reload    Command = "config-reload"   // read the installed Config
 	Mark      Command = "server-tag-get"  // get the mark of the loaded configuration
@@ -62,7 +56,6 @@ func (c Command) Known() error {
 	return nil
 }
 
-// Leases is the client of a running Kea.
 type Leases interface {
 	// LeaseServerAsk sends a command with arguments, if it takes any, and returns Kea's answer, which may be empty. If Kea refuses,
 	// it is a *Refused; if Kea does not run, it is daemon.ErrNotRunning.
@@ -97,11 +90,9 @@ func Ask(ctx context.Context, l Leases, c Command, arguments, into any) error {
 	return nil
 }
 
-// Refused is a command that Kea refused.
 type Refused struct {
 	Command Command
-	// Text is Kea's reason.
-	Text string
+	Text    string
 }
 
 func (e *Refused) Error() string {

@@ -9,10 +9,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is keepalived's systemd unit.
 const Unit daemon.Unit = "keepalived"
 
-// Files that keepalived reads.
 const (
 	Config daemon.Place = "keepalived.config"
 	// Drain is 1 while this node should give its virtual addresses to any other node that can take them, and 0 otherwise.
@@ -31,7 +29,6 @@ const (
 // Check validates the staged Config against this machine's links.
 const Check daemon.Command = "keepalived.check"
 
-// LogSource is keepalived's log in the journal.
 const LogSource daemon.LogSource = "vrrp"
 
 const (
@@ -43,7 +40,6 @@ const (
 	binary = "/usr/sbin/keepalived"
 )
 
-// Daemon is keepalived's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"keepalived"},
 	Units: []daemon.UnitSpec{{

@@ -18,7 +18,6 @@ import (
 
 type live struct{ home home.Home }
 
-// New returns a client of the machine's keepalived.
 func New(h home.Home) VirtualRouter { return &live{h} }
 
 // retry is how often we look for the pipe of a keepalived that does not run.

@@ -6,10 +6,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// State is the VRRP state of this node.
 type State string
 
-// All states.
 const (
 	Master State = "master" // holds the virtual addresses
 	Backup State = "backup" // takes over when the master is gone
@@ -17,7 +15,6 @@ const (
 	Stop   State = "stop"   // is shutting down
 )
 
-// VirtualRouter is the client of a running keepalived.
 type VirtualRouter interface {
 	// FollowRouter calls entered with every state that keepalived enters, starting with those that nobody has read yet, until the
 	// context ends. A keepalived that does not run reports nothing.

@@ -15,7 +15,6 @@ const Table daemon.Place = "packet-filter.table"
 // Name is the name of the table in the kernel.
 const Name = "gateway"
 
-// Commands of nft.
 const (
 	Check daemon.Command = "nft.check" // would the kernel accept the staged Table?
 	Load  daemon.Command = "nft.load"  // load the staged Table, in one transaction
@@ -26,7 +25,6 @@ const PacketFilter = "the packet filter"
 
 const binary = "/usr/sbin/nft"
 
-// Daemon is nft's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"nftables"},
 	Places: map[daemon.Place]daemon.PlaceSpec{

@@ -3,7 +3,6 @@ package postgresql
 
 import "edge.internal/gateway/internal/kit/host/daemon"
 
-// Files of the server.
 const (
 	Settings  daemon.Place = "postgresql.settings"
 	Access    daemon.Place = "postgresql.hba"       // who may connect, and from where
@@ -12,7 +11,6 @@ const (
 	Identity  daemon.Place = "postgresql.identity"  // the node's certificate and key: one file, so that they are replaced together
 )
 
-// Folder holds these files.
 const Folder = "/etc/postgresql/gateway"
 
 const (
@@ -22,7 +20,6 @@ const (
 	identityPath  = Folder + "/node.pem"
 )
 
-// Daemon is PostgreSQL's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Places: map[daemon.Place]daemon.PlaceSpec{
 		Settings:  daemon.FileAt(Folder+"/gateway.conf", 0o644, "root", "root", admitSettings),

@@ -6,7 +6,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Database is the PostgreSQL server.
 type Database interface {
 	// LoadDatabaseSettings makes PostgreSQL load the installed files, with a restart if necessary, and does not wait for it. If the
 	// machine has no job for that, it is daemon.ErrNotInstalled.

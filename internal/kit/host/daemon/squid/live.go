@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// askWithin bounds one answer of squid or of the judge.
 	askWithin = 5 * time.Second
 	// reportLimit is in bytes.
 	reportLimit = 16 << 20
@@ -28,7 +27,6 @@ const (
 
 type live struct{ home home.Home }
 
-// New returns a client of the machine's squid.
 func New(h home.Home) ForwardProxy { return &live{h} }
 
 var errNotRunning = fmt.Errorf("squid: %w", daemon.ErrNotRunning)
@@ -59,7 +57,6 @@ func (s *live) SquidReport(ctx context.Context, r Report) (string, int64, error)
 	return text, counted.read.Load(), err
 }
 
-// report fetches a report from the cache manager.
 func report(transport *http.Transport, req *http.Request) (string, error) {
 	res, err := transport.RoundTrip(req)
 	if err != nil {

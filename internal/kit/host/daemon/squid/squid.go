@@ -9,7 +9,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is squid's systemd unit.
 const Unit daemon.Unit = "squid"
 
 // Configuration files. Main includes DropIn.
@@ -22,18 +21,14 @@ const (
 
 const accessListPath = "/etc/squid/gateway.acls"
 
-// Check parses the staged DropIn.
 const Check daemon.Command = "squid.check"
 
-// AccessLog has the clients' requests.
 const AccessLog daemon.Log = "squid.access"
 
-// LogSource is squid's log in the journal.
 const LogSource daemon.LogSource = "forward-proxy"
 
 const binary = "/usr/sbin/squid"
 
-// Daemon is squid's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"squid"},
 	Units: []daemon.UnitSpec{{

@@ -28,10 +28,8 @@ type ForwardProxy interface {
 
 var verbs = daemon.Verbs{"SquidReport": daemon.Local, "SquidJudge": daemon.Local}
 
-// Report is the name of a cache manager report.
 type Report string
 
-// Reports that the gateway reads.
 const (
 	Counters    Report = "counters"
 	Info        Report = "info"

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	// askWithin bounds one answer.
 	askWithin = 10 * time.Second
 	// magic starts every request: the protocol and its version.
 	magic = "UBCT1 "
@@ -28,7 +27,6 @@ const (
 
 type live struct{ home home.Home }
 
-// New returns a client of the machine's unbound.
 func New(h home.Home) Resolver { return &live{h} }
 
 var errNotRunning = fmt.Errorf("unbound: %w", daemon.ErrNotRunning)
@@ -49,7 +47,6 @@ func (s *live) ResolverAsk(ctx context.Context, questions ...Question) ([]string
 	return answers, nil
 }
 
-// text encodes a question for the wire.
 func text(q Question) (string, error) {
 	if len(q) == 0 {
 		return "", errors.New("empty question to unbound")

@@ -8,7 +8,6 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon"
 )
 
-// Unit is unbound's systemd unit.
 const Unit daemon.Unit = "unbound"
 
 // Configuration files. Main includes DropIn.
@@ -20,12 +19,10 @@ const (
 // Check validates the staged DropIn.
 const Check daemon.Command = "unbound.check"
 
-// LogSource is unbound's log in the journal.
 const LogSource daemon.LogSource = "dns"
 
 const binary = "/usr/sbin/unbound"
 
-// Daemon is unbound's entry in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"unbound"},
 	Units: []daemon.UnitSpec{{

@@ -12,7 +12,6 @@ const Socket = "/run/unbound.ctl"
 // QuestionLimit is the maximum length of a question in bytes: unbound reads the line into a buffer of 1024.
 const QuestionLimit = 1000
 
-// Resolver is the client of a running unbound.
 type Resolver interface {
 	// ResolverAsk sends the questions one by one to the control socket, and returns the answers without surrounding newlines. It
 	// stops at the first question that gets no answer. A refusal is an answer, too: it begins with the word error. If unbound does

@@ -19,7 +19,6 @@ const prefix = "tunnel/"
 // State is the intended state of a tunnel, for people to read.
 func State(name value.IfName) daemon.Place { return daemon.Place(prefix + name.String()) }
 
-// Daemon is the entry of tunnels in the closed lists.
 var Daemon = daemon.Daemon{
 	Packages: []string{"wireguard-go"},
 	Families: []daemon.Family{{

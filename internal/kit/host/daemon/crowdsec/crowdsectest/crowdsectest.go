@@ -89,7 +89,6 @@ func (m *Detection) account(accounts map[string]string, name string) string {
 	return accounts[name]
 }
 
-// DetectionBouncers returns the names of the registered bouncers.
 func (m *Detection) DetectionBouncers() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +115,6 @@ func (m *Detection) Decide(d Decision) {
 	m.decisions = append(m.decisions, d)
 }
 
-// Decisions returns all current decisions.
 func (m *Detection) Decisions() []Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,7 +131,6 @@ func (m *Detection) SetDetectionAlerts(alerts ...string) {
 	}
 }
 
-// DetectionAsked counts the requests with this verb.
 func (m *Detection) DetectionAsked(v crowdsec.Verb) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

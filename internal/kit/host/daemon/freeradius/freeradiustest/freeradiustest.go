@@ -21,7 +21,6 @@ type Radius struct {
 	logins []freeradius.Login
 }
 
-// New returns the FreeRADIUS of a machine in memory.
 func New(on daemontest.Machine) *Radius {
 	r := &Radius{on: on}
 	on.OnStart(freeradius.Unit, func(verb string, read func(daemon.Place) []byte) {
@@ -58,7 +57,6 @@ func (r *Radius) AnswerRadius(answer func(l freeradius.Login) (freeradius.Answer
 	r.answer = answer
 }
 
-// RadiusLogins returns all login attempts so far, in order.
 func (r *Radius) RadiusLogins() []freeradius.Login {
 	r.mu.Lock()
 	defer r.mu.Unlock()

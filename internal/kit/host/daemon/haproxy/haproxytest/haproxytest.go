@@ -21,7 +21,6 @@ type Proxy struct {
 	failures []error
 }
 
-// New returns the HAProxy of a machine in memory.
 func New(on daemontest.Machine) *Proxy { return &Proxy{on: on} }
 
 // firstWorker is the pid of the first worker. Each accepted reload uses the next number.
@@ -97,7 +96,6 @@ func (p *Proxy) AnswerProxy(answer func(q haproxy.Question) (string, error)) {
 	p.answer = answer
 }
 
-// ProxyAsked returns all questions so far, in order.
 func (p *Proxy) ProxyAsked() []haproxy.Question {
 	p.mu.Lock()
 	defer p.mu.Unlock()

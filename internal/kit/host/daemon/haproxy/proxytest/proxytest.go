@@ -15,7 +15,6 @@ import (
 	"edge.internal/gateway/packaging"
 )
 
-// Own is the path of the machine's HAProxy.
 const Own = "/usr/sbin/haproxy"
 
 // Next returns the path of the next Debian's HAProxy, which supports HTTP/3. Without it the test fails.
@@ -61,7 +60,6 @@ func Address(t testing.TB) string {
 // AdminSocket returns the path that the configuration must give the worker's socket.
 func AdminSocket(root string) string { return filepath.Join(root, "run/haproxy/admin.sock") }
 
-// Process is a running HAProxy.
 type Process struct {
 	cmd   *exec.Cmd
 	ended <-chan error

@@ -21,7 +21,6 @@ type Leases struct {
 	refusal error
 }
 
-// New returns the Kea of a machine in memory.
 func New(on daemontest.Machine) *Leases {
 	l := &Leases{on: on}
 	on.OnStart(kea.Unit, func(_ string, read func(daemon.Place) []byte) {

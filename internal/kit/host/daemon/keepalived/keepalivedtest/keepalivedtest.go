@@ -10,7 +10,6 @@ import (
 // Router reports the states that a test sets.
 type Router struct{ states chan keepalived.State }
 
-// New returns a Router that has no state yet.
 func New() *Router { return &Router{make(chan keepalived.State, 16)} }
 
 func (r *Router) FollowRouter(ctx context.Context, entered func(keepalived.State)) error {

@@ -91,7 +91,6 @@ const (
 	Link = "vrrp0"
 )
 
-// New creates the bridge.
 func New() (*Network, error) {
 	hub, err := newSpace()
 	if err != nil {
@@ -100,7 +99,6 @@ func New() (*Network, error) {
 	return &Network{hub: hub}, hub.ip("link set lo up", "link add bridge type bridge", "link set bridge up", "addr add 10.9.0.100/24 dev bridge", "addr add fd09::100/64 dev bridge nodad")
 }
 
-// Close stops everything.
 func (n *Network) Close() {
 	for _, x := range n.nodes {
 		_ = x.Kill()
@@ -166,10 +164,8 @@ func (x *Node) Unplug(off bool) error {
 	return x.net.hub.ip(fmt.Sprintf("link set node%d up", x.number))
 }
 
-// IP runs iproute2 in the node's namespace.
 func (x *Node) IP(line string) error { return x.space.ip(line) }
 
-// Filter replaces the node's packet filter.
 func (x *Node) Filter(table string) error {
 	cmd := x.space.command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader("flush ruleset\n" + table)
@@ -202,7 +198,6 @@ func (x *Node) Answer(on bool) (err error) {
 	return nil
 }
 
-// Write installs keepalived's configuration.
 func (x *Node) Write(content []byte) error {
 	return os.WriteFile(filepath.Join(x.Root, keepalived.Config.Path()), content, 0o644)
 }
@@ -261,7 +256,6 @@ mount -t tmpfs none /run && mkdir /run/keepalived && mount --bind %[1]s/run/keep
 	}
 }
 
-// Log returns keepalived's output so far.
 func (x *Node) Log() string {
 	b, _ := os.ReadFile(filepath.Join(x.Root, "keepalived.log"))
 	return string(b)
@@ -282,7 +276,6 @@ func (x *Node) PID() int {
 	}
 }
 
-// Reload makes keepalived read its configuration again.
 func (x *Node) Reload() error { return x.signal(x.PID(), syscall.SIGHUP) }
 
 // Stop shuts keepalived down in an orderly way.
@@ -329,7 +322,6 @@ func (x *Node) signal(pid int, s syscall.Signal) error {
 	return syscall.Kill(pid, s)
 }
 
-// Has reports whether the node has an address.
 func (x *Node) Has(address string) (has bool) {
 	want := netip.MustParseAddr(address)
 	x.space.do(func() {

@@ -19,7 +19,6 @@ type Squid struct {
 	loads   int
 }
 
-// New returns the squid of a machine in memory.
 func New(on daemontest.Machine) *Squid { return &Squid{on: on, reports: map[squid.Report]string{}} }
 
 // SquidReport returns the text that SetSquidReport has set, or nothing.
@@ -53,7 +52,6 @@ func (s *Squid) SquidJudge(_ context.Context, reload bool) (squid.Judge, error) 
 	return judge(reload)
 }
 
-// SetSquidReport sets a report of the cache manager.
 func (s *Squid) SetSquidReport(r squid.Report, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

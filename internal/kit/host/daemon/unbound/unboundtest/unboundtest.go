@@ -16,7 +16,6 @@ type Resolver struct {
 	answer func(q unbound.Question) (string, error)
 }
 
-// New returns the unbound of a machine in memory.
 func New(on daemontest.Machine) *Resolver { return &Resolver{on: on} }
 
 // ResolverAsk answers with the function that AnswerResolver has set; without one, answers are empty.

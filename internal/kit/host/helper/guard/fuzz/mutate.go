@@ -102,7 +102,6 @@ func Of(contents map[string][]byte) (all []Subject) {
 	return all
 }
 
-// Admitted reports whether the guard accepts all files.
 func (s Subject) Admitted() bool {
 	return !slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil })
 }

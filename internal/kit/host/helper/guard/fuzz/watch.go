@@ -34,7 +34,6 @@ type Event struct {
 	Child string // the process or thread that it has created
 }
 
-// parse parses a line of a trace. ok is false for lines of no interest.
 func parse(line string) (e Event, ok bool) {
 	if m := ended.FindStringSubmatch(line); m != nil {
 		return Event{PID: m[1]}, true
@@ -53,7 +52,6 @@ func parse(line string) (e Event, ok bool) {
 	return e, true
 }
 
-// Read calls look for each event of a trace.
 func Read(trace string, look func(Event)) error {
 	f, err := os.Open(trace)
 	if err != nil {
@@ -163,7 +161,6 @@ func (w *Checks) complain(what string) { w.Found[w.Subject] = append(w.Found[w.S
 
 func (e Event) String() string { return e.PID + " " + e.Call + "(" + e.Args }
 
-// named returns the first file name in a call's arguments.
 func named(arguments string) string {
 	p := path.FindStringSubmatch(arguments)
 	if p == nil {
@@ -211,7 +208,6 @@ func ReadByAll(file string, some []string) bool {
 	return !elsewhere.MatchString(file) && (strings.HasPrefix(file, "/lib") || file == os.DevNull || Within(file, some...) || Within(file, names...))
 }
 
-// Within reports whether a file is one of the paths, or below one.
 func Within(file string, paths ...string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return file == p || strings.HasPrefix(file, p+"/") })
 }

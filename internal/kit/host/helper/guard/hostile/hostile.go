@@ -25,13 +25,11 @@ var daemons = []map[daemon.Place][]string{
 	crowdsectest.Hostile, keepalivedtest.Hostile, postgresqltest.Hostile, own,
 }
 
-// own are hostile files of the gateway itself.
 var own = map[daemon.Place][]string{
 	host.MasterKey: {"short"},
 	host.NodeFile:  {"ROLE=$(id)", "ROLE=`id`", "ROLE=a;id", "ROLE=a b", "PATH=/tmp", "ROLE"},
 }
 
-// Files returns every hostile file.
 func Files() (files []daemon.File) {
 	for _, of := range daemons {
 		for _, place := range slices.Sorted(maps.Keys(of)) {
