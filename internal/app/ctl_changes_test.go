@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -143,8 +145,9 @@ func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 	starts, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	h.Machine.Script(chrony.Sources, func(ctx context.Context, _ host.Input) (host.Output, error) {
-		if len(h.Resources.Waiting()) == 0 {
-			return host.Output{}, nil // not the change's pass
+		// Hanging up before the change is stored would end it.
+		if !slices.ContainsFunc(h.Resources.Engine.Waiting(), func(w apply.Waiting) bool { return !w.Storing }) {
+			return host.Output{}, nil
 		}
 		once.Do(func() { close(starts) })
 		select {
