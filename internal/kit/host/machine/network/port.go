@@ -36,7 +36,7 @@ func (s *Network) Listen(ctx context.Context, network, address string) (*os.File
 		failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 		return errors.Join(failed, err)
 	}}
-	shared.SetMultipathTCP(false) // its sockets accept no BPF filter, which Deafen needs
+	shared.SetMultipathTCP(false) // its sockets accept no BPF filter, which DrainListener needs
 	l, err := shared.Listen(ctx, network, address)
 	if err != nil {
 		return nil, err
