@@ -61,10 +61,10 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		{"paranoia", one.ID, `{"paranoia_level":2}`, 0, ""},
 		{"exclusions", one.ID, `{"exclusions":[{"rule_id":942100,"path":"/a"}],"trusted_proxies":["192.0.2.1"],"rule_exclusions":[941100]}`, 0, ""},
 		{"custom rules", one.ID, `{"custom_rules":"SecAction \"id:1,phase:1,pass\""}`, 0, ""},
-		{"the second", two.ID, `{"enabled":true}`, 0, "set map maps/hosts.map two.example.net fdoi|" + two.ID},
-		{"fail open", one.ID, `{"fail_open":true}`, 0, "set map maps/hosts.map one.example.net fo|" + one.ID},
-		{"large bodies", one.ID, `{"oversized":"inspect"}`, 0, "set map maps/hosts.map one.example.net foi|" + one.ID},
-		{"blocking", two.ID, `{"mode":"blocking"}`, 0, "set map maps/hosts.map two.example.net f|" + two.ID},
+		{"the second", two.ID, `{"enabled":true}`, 0, "set map maps/hosts.map two.example.net fdoi||||131072||" + two.ID},
+		{"fail open", one.ID, `{"fail_open":true}`, 0, "set map maps/hosts.map one.example.net fo||||131072||" + one.ID},
+		{"large bodies", one.ID, `{"oversized":"inspect"}`, 0, "set map maps/hosts.map one.example.net foi||||131072||" + one.ID},
+		{"blocking", two.ID, `{"mode":"blocking"}`, 0, "set map maps/hosts.map two.example.net f||||131072||" + two.ID},
 	} {
 		mu.Lock()
 		commands = nil

@@ -104,7 +104,7 @@ func compile(c *Config) *model {
 		m.add(siteOf(d, hanging{headers[d.ID], rules[d.ID], inspections[d.ID]}))
 	}
 	if !c.FQDN.IsZero() {
-		m.hosts.put(entry{conf.Value(c.FQDN), []conf.Arg{conf.Word("g"), conf.Word("gateway"), conf.Word(apiBackend)}})
+		m.hosts.put(entry{conf.Value(c.FQDN), fields{flags: conf.Word("g"), id: conf.Word("gateway"), backend: conf.Word(apiBackend)}.list()})
 	}
 	if c.Maintenance {
 		m.switches.put(maintenanceOn)
@@ -228,7 +228,7 @@ func siteOf(d *Domain, with hanging) site {
 			s.needs.strips = append(s.needs.strips, len(r.PathPrefix.String()))
 		}
 	}
-	whole := fieldsOf(d, len(with.headers) > 0, len(s.routes) > 0, with.inspection)
+	whole := fieldsOf(d, len(with.headers) > 0, len(s.routes) > 0, with.inspection).list()
 	if parent, wildcard := d.Name.Wildcard(); wildcard {
 		s.wildcards = []entry{{conf.Value(parent), whole}}
 		return s
@@ -236,7 +236,9 @@ func siteOf(d *Domain, with hanging) site {
 	canonical, other := d.canonical()
 	s.hosts = []entry{{conf.Value(canonical), whole}}
 	if !other.IsZero() {
-		s.hosts = append(s.hosts, entry{conf.Value(other), []conf.Arg{flags(conf.Word("w"), d.plainFlag(), d.noH3Flag(), d.hstsFlag(), d.logFlag()), conf.ID(d.ID), conf.Word(""), conf.Value(canonical), d.hsts()}})
+		s.hosts = append(s.hosts, entry{conf.Value(other), fields{
+			flags: flags(conf.Word("w"), d.plainFlag(), d.noH3Flag(), d.hstsFlag(), d.logFlag()), id: conf.ID(d.ID), redirect: conf.Value(canonical), hsts: d.hsts(),
+		}.list()})
 	}
 	return s
 }
@@ -291,23 +293,33 @@ func (m *model) add(s site) {
 	}
 }
 
-// fieldsOf returns what HAProxy knows about a site; see render.go for the use of each field.
-func fieldsOf(d *Domain, headers, routes bool, inspection *Inspection) []conf.Arg {
-	all := flags(d.plainFlag(),
-		d.noH3Flag(), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
-		d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")), d.logFlag(), inspection.flags())
-	requests, period, body := conf.Word(""), conf.Word(""), conf.Word("")
+// fields are what HAProxy knows about a site; see render.go for their use.
+type fields struct {
+	flags, requests, period, body, inspect, hsts, id, backend, redirect conf.Arg
+}
+
+// list returns the fields in the order of the constants in render.go.
+func (f fields) list() []conf.Arg {
+	return []conf.Arg{f.flags, f.requests, f.period, f.body, f.inspect, f.hsts, f.id, f.backend, f.redirect}
+}
+
+func fieldsOf(d *Domain, headers, routes bool, inspection *Inspection) fields {
+	f := fields{
+		flags: flags(d.plainFlag(),
+			d.noH3Flag(), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
+			d.hstsFlag(), when(d.RateLimitEnabled, conf.Word("l")), when(d.MaxBodySizeBytes > 0, conf.Word("b")), d.logFlag(), inspection.flags()),
+		hsts: d.hsts(), id: conf.ID(d.ID), backend: backendName(d.BackendID),
+	}
 	if d.RateLimitEnabled {
-		requests, period = conf.Int(d.RateLimitRequests), conf.Int(d.RateLimitPeriodSeconds)
+		f.requests, f.period = conf.Int(d.RateLimitRequests), conf.Int(d.RateLimitPeriodSeconds)
 	}
 	if d.MaxBodySizeBytes > 0 {
-		body = conf.Int64(d.MaxBodySizeBytes)
+		f.body = conf.Int64(d.MaxBodySizeBytes)
 	}
-	fields := []conf.Arg{all, conf.ID(d.ID), backendName(d.BackendID), conf.Word(""), d.hsts(), requests, period, body}
 	if inspection != nil {
-		fields = append(fields, conf.Int(inspection.MaxBody))
+		f.inspect = conf.Int(inspection.MaxBody)
 	}
-	return fields
+	return f
 }
 
 // flags say whether requests are inspected, and what happens to those that could not be.
@@ -370,7 +382,7 @@ func routesOf(d *Domain, rules []Rule) (list []entry) {
 		if r.StripPrefix {
 			strip = conf.Int(len(prefix))
 		}
-		list = append(list, entry{conf.Joined(conf.ID(d.ID), conf.Value(r.PathPrefix)), []conf.Arg{backendName(r.BackendID), strip}})
+		list = append(list, entry{conf.Joined(conf.ID(d.ID), conf.Value(r.PathPrefix)), []conf.Arg{strip, backendName(r.BackendID)}})
 	}
 	return list
 }

@@ -172,6 +172,8 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 		w.Line("tune.bufsize", conf.Int(plainBuffer))
 	}
 	w.Line("tune.maxrewrite", conf.Int(reserved))
+	// With the cache, a match costs more than without it, and even more with many sites.
+	w.Line("tune.pattern.cache-size", conf.Int(0))
 	// A browser opens a separate connection for each WebSocket; the console uses one to show that the gateway is still reachable.
 	w.Line("h2-workaround-bogus-websocket-clients")
 	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
@@ -222,20 +224,33 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("hold", conf.Word("other 24d"))
 }
 
-// renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend, 4 target of a
-// redirect, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body, 9 how much of a body is inspected.
-// The flags: p also served without TLS, w redirect, m maintenance, r routing rules, h headers, s Strict-Transport-Security, l rate limit,
-// b largest body, n no HTTP/3, g the gateway itself, f inspected by the web application firewall, o passes if it could not be, i passes
-// if its body is too large for that, a responses are inspected, too, t successful requests are logged.
+// What the maps know about a site, see fields. HAProxy reads a value from its beginning to find a field, so the long ones, which are
+// read once, come last.
+const (
+	siteFlags    = "var(txn.site),field(1,|)"
+	siteRequests = "var(txn.site),field(2,|)"
+	sitePeriod   = "var(txn.site),field(3,|)"
+	siteBody     = "var(txn.site),field(4,|)"
+	siteInspect  = "var(txn.site),field(5,|)"
+	siteHSTS     = "var(txn.site),field(6,|)"
+	siteID       = "var(txn.site),field(7,|)"
+	siteBackend  = "var(txn.site),field(8,|)"
+	siteRedirect = "var(txn.site),field(9,|)"
+)
+
+// renderFind finds the site of a request. The flags: p also served without TLS, w redirect, m maintenance, r routing rules, h headers,
+// s Strict-Transport-Security, l rate limit, b largest body, n no HTTP/3, g the gateway itself, f inspected by the web application
+// firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too, t successful
+// requests are logged.
 func renderFind(w *conf.Writer, m *model) {
 	// HAProxy and a server must not read different names from one field: the site looked up here would not be the one that answers.
 	w.Line("http-request", conf.Word(`deny deny_status 400 if !{ req.fhdr(host) -i -m reg '^([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?$' }`))
 	w.Line("http-request", conf.Word("set-var(txn.host) req.fhdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),field(2,.,0),map_str(maps/wildcards.map) if !{ var(txn.site) -m found }"))
-	w.Line("http-request", conf.Word("set-var(txn.flags) var(txn.site),field(1,|)"))
-	w.Line("http-request", conf.Word("set-var(txn.id) var(txn.site),field(2,|)"))
-	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.site),field(3,|)"))
+	w.Line("http-request", conf.Word("set-var(txn.flags) "+siteFlags))
+	w.Line("http-request", conf.Word("set-var(txn.id) "+siteID))
+	w.Line("http-request", conf.Word("set-var(txn.backend) "+siteBackend))
 	renderLog(w, m)
 	// A server may offer HTTP/3, too.
 	w.Line("http-after-response", conf.Word("del-header Alt-Svc if { var(txn.flags) -m sub n }"))
@@ -272,22 +287,22 @@ func renderLimits(w *conf.Writer, m *model) {
 		const (
 			limited = "if { var(txn.flags) -m sub l }"
 			ipv6    = "{ var(txn.share) -m found }"
-			refuse  = `return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] if `
+			refuse  = `return status 429 content-type text/plain string "too many requests" hdr Retry-After %[` + sitePeriod + `] if `
 		)
-		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) "+limited))
+		w.Line("http-request", conf.Word("set-var(txn.most) "+siteRequests+" "+limited))
 		// An IPv6 client has a whole network of addresses, and a provider's customer may have 65536 of those networks, which together get
 		// as much as 16. The latter are counted first: a client that has used up this share adds no more networks to the table. Only such
 		// clients have a share.
-		w.Line("http-request", conf.Word("set-var(txn.share) var(txn.most),mul(16) "+limited+" { src,ipmask(32,0) -m str :: }"))
-		w.Line("http-request", conf.Word("set-var(txn.customer) src,ipmask(32,48),concat(/48/,txn.id),xxh64 if "+ipv6))
+		w.Line("http-request", conf.Word("set-var(txn.share) var(txn.most),mul(16) "+limited+" { src,ipmask(32,0) -m ip :: }"))
+		w.Line("http-request", conf.Word("set-var(txn.customer) src,ipmask(32,48),xxh64,concat(/48/,txn.id),xxh64 if "+ipv6))
 		renderCount(w, m, conf.Word("track-sc1 var(txn.customer) table"), conf.Word(ipv6))
 		w.Line("http-request", conf.Word(refuse+ipv6+" { sc_http_req_rate(1),sub(txn.share) gt 0 }"))
-		w.Line("http-request", conf.Word("set-var(txn.client) src,ipmask(32,64),concat(/,txn.id),xxh64 "+limited))
+		w.Line("http-request", conf.Word("set-var(txn.client) src,ipmask(32,64),xxh64,concat(/,txn.id),xxh64 "+limited))
 		renderCount(w, m, conf.Word("track-sc0 var(txn.client) table"), conf.Word("{ var(txn.flags) -m sub l }"))
 		w.Line("http-request", conf.Word(refuse+"{ var(txn.flags) -m sub l } { sc_http_req_rate(0),sub(txn.most) gt 0 }"))
 	}
 	const limited = "if { var(txn.flags) -m sub b }"
-	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))
+	w.Line("http-request", conf.Word("set-var(txn.body) "+siteBody+" "+limited))
 	w.Line("http-request", conf.Word(`return status 413 content-type text/plain string "the request is too large" `+limited+" { req.hdr_val(content-length),sub(txn.body) gt 0 }"))
 	// A body without a declared length cannot be judged; waiting shows whether there is one at all.
 	w.Line("http-request", conf.Word("wait-for-body time 10s at-least 1 "+limited+" !{ req.hdr(content-length) -m found }"))
@@ -297,7 +312,7 @@ func renderLimits(w *conf.Writer, m *model) {
 // renderCount counts the requests that match a condition, in the table of their site's period.
 func renderCount(w *conf.Writer, m *model, counter, of conf.Arg) {
 	for _, period := range m.periods {
-		is := conf.Joined(conf.Word("if "), of, conf.Word(" { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"))
+		is := conf.Joined(conf.Word("if "), of, conf.Word(" { "+sitePeriod+" -m str "), conf.Int(period), conf.Word(" }"))
 		w.Line("http-request", counter, conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)), is)
 	}
 }
@@ -326,7 +341,7 @@ func renderInspection(w *conf.Writer, m *model) {
 	// In HTTP/2 and later the URL includes the host.
 	w.Line("http-request", conf.Word("set-var(txn.uri) str(*) if "+inspected+" !{ req.ver -m beg 1 }"))
 	w.Line("http-request", conf.Word("set-var(txn.uri) pathq if "+inspected+" !{ req.ver -m beg 1 }"))
-	w.Line("http-request", conf.Word("set-var(txn.inspect) var(txn.site),field(9,|) if "+inspected+" "+whole))
+	w.Line("http-request", conf.Word("set-var(txn.inspect) "+siteInspect+" if "+inspected+" "+whole))
 	// Where nothing is blocked, a body may take as long as it likes, because HAProxy refuses late ones. Bidirectional streams send no
 	// body before the response.
 	w.Line("http-request", conf.Word("wait-for-body time 5s if "+inspected+refusing))
@@ -364,13 +379,13 @@ func renderInspection(w *conf.Writer, m *model) {
 func renderSite(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.path) path if { var(txn.flags) -m sub r }"))
 	w.Line("http-request", conf.Word("set-var(txn.route) var(txn.id),concat(,txn.path),map_beg(maps/routes.map) if { var(txn.flags) -m sub r }"))
-	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.route),field(1,|) if { var(txn.route) -m found }"))
+	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.route),field(2,|) if { var(txn.route) -m found }"))
 	for _, length := range m.strips {
-		w.Line("http-request", conf.Joined(conf.Word("set-var(txn.rest) path,bytes("), conf.Int(length), conf.Word(") if { var(txn.route),field(2,|) -m str "), conf.Int(length), conf.Word(" }")))
+		w.Line("http-request", conf.Joined(conf.Word("set-var(txn.rest) path,bytes("), conf.Int(length), conf.Word(") if { var(txn.route),field(1,|) -m str "), conf.Int(length), conf.Word(" }")))
 	}
 	if len(m.strips) > 0 {
 		w.Line("http-request", conf.Word("set-path %[var(txn.rest)] if { var(txn.rest) -m beg / }"))
-		w.Line("http-request", conf.Word("set-path /%[var(txn.rest)] if { var(txn.route),field(2,|) -m len gt 0 } !{ var(txn.rest) -m beg / }"))
+		w.Line("http-request", conf.Word("set-path /%[var(txn.rest)] if { var(txn.route),field(1,|) -m len gt 0 } !{ var(txn.rest) -m beg / }"))
 	}
 	for i, s := range m.slots {
 		field := conf.Joined(conf.Word("var(txn.headers),field("), conf.Int(i+1), conf.Word(`,\x1f)`))
@@ -406,8 +421,8 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	const challenge = " if { path_beg /.well-known/acme-challenge/ }"
 	w.Line("http-request", conf.Word("set-var(txn.flags) str(gp)"+challenge))
 	w.Line("http-request", conf.Word("set-var(txn.backend) str("+acmeBackend+")"+challenge))
-	w.Line("http-request", conf.Word("redirect prefix http://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w } { var(txn.flags) -m sub p }"))
-	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
+	w.Line("http-request", conf.Word("redirect prefix http://%["+siteRedirect+"] code 301 if { var(txn.flags) -m sub w } { var(txn.flags) -m sub p }"))
+	w.Line("http-request", conf.Word("redirect prefix https://%["+siteRedirect+"] code 301 if { var(txn.flags) -m sub w }"))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.host)] code 301 if !{ var(txn.flags) -m sub p } { method GET HEAD }"))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.host)] code 308 if !{ var(txn.flags) -m sub p }"))
 	renderLimits(w, m)
@@ -431,8 +446,8 @@ func renderHTTPS(w *conf.Writer, c *Config, m *model) {
 	renderSince(w)
 	renderFind(w, m)
 	w.Line("http-request", conf.Word(`return status 404 content-type text/plain string "this site does not exist here" if !{ var(txn.site) -m found }`))
-	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
-	w.Line("http-after-response", conf.Word("set-header Strict-Transport-Security %[var(txn.site),field(5,|)] if { var(txn.flags) -m sub s }"))
+	w.Line("http-request", conf.Word("redirect prefix https://%["+siteRedirect+"] code 301 if { var(txn.flags) -m sub w }"))
+	w.Line("http-after-response", conf.Word("set-header Strict-Transport-Security %["+siteHSTS+"] if { var(txn.flags) -m sub s }"))
 	if c.Features.QUIC {
 		w.Line("http-after-response", conf.Word(`set-header Alt-Svc 'h3=":443"; ma=86400' if { var(txn.site) -m found } !{ var(txn.flags) -m sub n }`))
 	}

@@ -49,6 +49,7 @@ var forms = grammar.Following(map[string]string{
 	"tune.bufsize":                          `[0-9]+`,
 	"tune.http.maxhdr":                      `[0-9]+`,
 	"tune.maxrewrite":                       `[0-9]+`,
+	"tune.pattern.cache-size":               `0`,
 	"unique-id-format":                      `%\[uuid\(\)\]`,
 	"use_backend":                           `%\[var\(txn\.backend\)\]`,
 })
