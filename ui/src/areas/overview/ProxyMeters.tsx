@@ -121,7 +121,7 @@ function Certificates() {
         errors: failed.length,
         missing: bare.length,
       })}
-      alarm={count > 0 && t('proxy.seeTo')}
+      alarm={count > 0 && t('proxy.seeTo', { count })}
     >
       <ul className={classes.troubled}>
         {bare.slice(0, shown).map((one) => (
