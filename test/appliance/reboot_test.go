@@ -85,7 +85,7 @@ func (g *appliance) changeUnconfirmed(t *testing.T) {
 		create("network.ip-address", fields{"interface_id": id("/network-interfaces", "eth1"), "address": "10.20.7.1", "prefix": 24}),
 		create("network.route", fields{"destination": "203.0.113.0/24", "gateway": "10.20.7.9"}),
 		create("dns.record", fields{"zone_id": id("/dns/zones", "office.example.net"), "name": "scanner", "type": "A", "value": "10.20.0.8"}),
-		create("ntp.pool", fields{"kind": "server", "address": "192.0.2.124"}),
+		create("ntp.pool", fields{"kind": "server", "address": "192.0.2.130"}),
 		create("radius.client", fields{"name": "another", "address": "10.20.0.10", "secret": "shared with the other"}),
 		create("tunnel.peer", fields{"interface_id": id("/tunnel/interfaces", "wg-office"), "name": "laptop"}),
 		{"kind": "dhcp.settings", "verb": "update", "body": fields{"default_lease_seconds": 1200}},
