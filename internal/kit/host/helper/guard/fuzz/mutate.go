@@ -24,7 +24,8 @@ import (
 type Subject struct {
 	Command host.Command
 	Files   []host.File
-	Changed string // the mutated lines
+	// Changed is the mutated lines, for people: a character that a mutation has cut in two is replaced.
+	Changed string
 }
 
 // CheckedPlaces has the places of the files that each checker reads. The first one has the directives.
@@ -152,5 +153,5 @@ func (s Subject) Mutate(r *rand.Rand) Subject {
 	was := strings.Split(string(files[at].Content), "\n")
 	changed := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return slices.Contains(was, line) })
 	files[at].Content = []byte(text)
-	return Subject{s.Command, files, string(files[at].Place) + ":\n" + strings.Join(changed, "\n")}
+	return Subject{s.Command, files, strings.ToValidUTF8(string(files[at].Place)+":\n"+strings.Join(changed, "\n"), "\uFFFD")}
 }
