@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 )
 
 // volatile matches what changes in the kernel without a change of configuration, or with every boot.
@@ -18,6 +20,10 @@ var rendered = []string{
 	"/etc/haproxy/*", "/etc/nftables.d/*", "/etc/gateway/*", "/etc/wireguard/*", "/etc/systemd/network/*", "/etc/chrony/conf.d/*", "/etc/kea/gateway/*",
 	"/etc/unbound/gateway.conf", "/etc/unbound/gateway.conf.d/*", "/etc/squid/*", "/etc/freeradius/gateway/*", "/etc/keepalived/*",
 }
+
+// linkLocal matches the kernel's own routes to its link-local addresses. It adds them once it has made sure that nobody else has the address,
+// which an interface without another end may wait for.
+var linkLocal = regexp.MustCompile(`^(?:anycast|local) fe80::\S* dev \S+ table local `)
 
 // Running describes what a gateway runs with: the kernel's state and the files. It does not change unless the configuration does.
 // run runs a command on the gateway.
@@ -33,9 +39,15 @@ func Running(run func(argv ...string) string) string {
 		// The order of tables, addresses and routes does not matter either.
 		var parts []string
 		for line := range strings.Lines(part.ReplaceAllString(output, "")) {
-			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(line, "")))
+			if linkLocal.MatchString(line) {
+				continue
+			}
+			parts = append(parts, strings.Join(strings.Fields(volatile.ReplaceAllString(line, "")), " ")) // columns are as wide as what was in them
 		}
 		for _, chain := range part.FindAllString(output, -1) {
+			if strings.HasPrefix(chain, "\tset "+crowdsec.SparedSet+" {") {
+				continue // it holds whoever is logged in
+			}
 			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(chain, "")))
 		}
 		slices.Sort(parts)
