@@ -33,7 +33,7 @@ LONGEST    := test/machine test/e2e internal/app test/appliance internal/certifi
 say  = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 name = @for name in $(NAMES); do ln -sf gateway-api $(1)/$$name; done
 
-.PHONY: help run ready vet-go vet-ui check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults change-faults screenshots clean run-packages test-packages
+.PHONY: help run ready vet-go vet-ui check test test-long long-bookworm long-trixie long-rooms test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults change-faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -54,14 +54,18 @@ test: test-packages ready ## set everything up and run the tests
 
 test-long: test-packages ready ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
 	@packaging/appliance.sh trixie >/dev/null
+	@# What fails does not keep the others from running.
+	@$(MAKE) --no-print-directory -k long-bookworm long-trixie long-rooms
+
+# By themselves: the package's tests emulate a machine with Debian's kernel, which beside others takes longer than systemd waits for a daemon.
+long-bookworm long-trixie: long-%:
+	$(call say,Go: the package on Debian $*)
+	@GATEWAY_RELEASE=$* packaging/gotest.sh -vet=off -tags long -timeout 2h -- ./test/appliance
+
+long-rooms:
 	$(call say,Go: everything but the package)
 	@GATEWAY_WAF_REGRESSION=all packaging/gotest.sh -vet=off -tags long -p 5 -parallel 4 -timeout 2h -- \
 		$(addprefix ./,$(filter-out test/appliance,$(LONGEST))) $$(go list -tags long ./... | grep -v /test/appliance$$)
-	@# By itself: it emulates a machine with Debian's kernel, which beside others takes longer than systemd waits for a daemon.
-	$(call say,Go: the package on Debian 12)
-	@packaging/gotest.sh -vet=off -tags long -timeout 2h -- ./test/appliance
-	$(call say,Go: the package on Debian 13)
-	@GATEWAY_RELEASE=trixie packaging/gotest.sh -vet=off -tags long -timeout 2h -- ./test/appliance
 
 test-busy: ## make test beside an endless loop per core, to find tests that want the machine for themselves (LOOPS=2: two per core)
 	@packaging/busy.sh $(or $(LOOPS),1) $(MAKE) test
