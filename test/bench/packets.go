@@ -23,7 +23,7 @@ import (
 const (
 	packetRules = 10000
 	packetZones = 5
-	// packetLimit is when the virtual machine is given up; it takes a minute or two.
+	// packetLimit is the time limit of the virtual machine; it takes a minute or two.
 	packetLimit = 10 * time.Minute
 )
 
@@ -34,7 +34,7 @@ type packetTable struct {
 	fresh, established int
 }
 
-// measurePackets compares what a packet costs with many rules in the gateway's table, in one flat chain, and with few.
+// measurePackets compares the cost of a packet with many rules in the gateway's table, in one flat chain, and with few.
 // The clock is that of a virtual machine which counts instructions, so that nothing has to be measured in turns.
 func measurePackets(ctx context.Context, _ settings) ([]goal, error) {
 	fmt.Println("packets in a virtual machine that counts instructions: pktgen, the router's way from link to link, connection tracking")
