@@ -110,7 +110,7 @@ func ownName(t *testing.T, r *acmeRig) {
 		}
 		waittest.Until(t, "the service has the management port", func() bool { return r.status(t).Management == "service" })
 		r.shows(t, "3443", acmeGateway, row.Fingerprint)
-		return r.status(t).Management == "service" // and the engine has not started HAProxy meanwhile
+		return r.status(t).Management == "service" // and the engine has not started HAProxy in the meantime
 	})
 	if err := r.Units().Start(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func failuresAreNamed(t *testing.T, r *acmeRig) {
 			t.Errorf("%+v", row)
 		}
 		t.Logf("%s: %s", name, row.LastError)
-		// The site works meanwhile, with what the gateway has signed.
+		// In the meantime, the site works with a certificate that the gateway has signed.
 		if err := r.answers("https://"+name+"/", 200, "origin"); err != nil {
 			t.Error(err)
 		}

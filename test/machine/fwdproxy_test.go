@@ -585,7 +585,7 @@ func forwardChanges(t *testing.T, f *forwardRig) {
 	f.expectStatus(t, map[string]int{fmt.Sprintf("http://a.host%d.example/", many-1): 403})
 }
 
-// A judge that dies is started again, and nothing is let through meanwhile that it would have denied.
+// A killed ACL helper is restarted, and nothing that it would have denied passes in the meantime.
 func forwardJudgeDies(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
 	f.entry(t, "url_regex", "/stream$", "deny")

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// undisturbed runs do under load, and complains about every request that failed meanwhile.
+// undisturbed runs do under load, and complains about every request that failed during it.
 func (l *traffic) undisturbed(t *testing.T, do func()) {
 	t.Helper()
 	requests, failed := l.requests.Load(), l.failed.Load()
