@@ -4,10 +4,10 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# Of the programs and of the Debian package.
+# The version of the programs and of the Debian package.
 VERSION  := 1.0.0
-# The public key that licenses are verified with, as `gateway-license keypair` prints it. That of the development pair is for trials: everyone has
-# its other half. Who releases builds with another one.
+# The public key that licenses are verified with, as `gateway-license keypair` prints it. The development key is for trials only, because its private
+# key is public. Releases must use another one.
 LICENSE_PUBLIC_KEY ?= $(shell cat packaging/license/development.pub)
 APP      := edge.internal/gateway/internal/app
 GO_FLAGS := -buildvcs=false -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
@@ -15,18 +15,18 @@ LAB_DIR  ?= /var/lib/gateway-lab
 DIST     ?= dist
 UI_ADDR  ?= 127.0.0.1:3443
 
-# Programs and tests are compiled in one way, so that what one of them has built serves the others.
+# Programs and tests are compiled with the same flags, so that they share the build cache.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
 PROGRAMS   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-lab gateway-acl gateway-license
-# What the Debian package has.
+# The programs in the Debian package.
 PACKAGED   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-acl
-# The other names of gateway-api: it is the program that it is called.
+# The other names of gateway-api, which acts by the name that it is called by.
 NAMES      := gateway-scheduler gateway-restore gateway-repair gateway-ctl
-# The packages whose tests take longest, so that at the end no core waits for one of them. Those that wait for one of two places for labs
-# stand between those that compute.
+# The packages whose tests take longest are started first, so that no core is idle at the end. Those that wait for one of the two places for
+# labs alternate with those that compute.
 LONGEST    := test/machine test/e2e internal/app test/appliance internal/certificate test/restore internal/kit/db test/vm internal/cluster \
               test/cluster internal/vrrp internal/lab internal/account test/change internal/kit/db/replica test/deb test/waf
 
@@ -49,15 +49,15 @@ check: ## format, vet, types, and the tests that need no daemon and no other pre
 
 test: test-packages ready ## set everything up and run the tests
 	$(call say,Go: rooms and programs and lab and virtual machine and faults and browser)
-	@# What takes longest begins first, and there are more at once than cores, because much of it waits, for one of two places at least.
+	@# The longest start first. More packages than cores run at once, because many wait, for example for one of the two places.
 	@packaging/gotest.sh -vet=off -p 5 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
 
 test-long: test-packages ready ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
 	@packaging/appliance.sh trixie >/dev/null
-	@# What fails does not keep the others from running.
+	@# If one of them fails, the others still run.
 	@$(MAKE) --no-print-directory -k long-bookworm long-trixie long-rooms
 
-# By themselves: the package's tests emulate a machine with Debian's kernel, which beside others takes longer than systemd waits for a daemon.
+# Alone: the package's tests emulate a machine with Debian's kernel, and next to other tests its daemons would exceed systemd's start timeouts.
 long-bookworm long-trixie: long-%:
 	$(call say,Go: the package on Debian $*)
 	@GATEWAY_RELEASE=$* packaging/gotest.sh -vet=off -tags long -timeout 2h -- ./test/appliance
@@ -67,10 +67,10 @@ long-rooms:
 	@GATEWAY_WAF_REGRESSION=all packaging/gotest.sh -vet=off -tags long -p 5 -parallel 4 -timeout 2h -- \
 		$(addprefix ./,$(filter-out test/appliance,$(LONGEST))) $$(go list -tags long ./... | grep -v /test/appliance$$)
 
-test-busy: ## make test beside an endless loop per core, to find tests that want the machine for themselves (LOOPS=2: two per core)
+test-busy: ## make test next to an endless loop per core, to find tests that depend on an idle machine (LOOPS=2: two per core)
 	@packaging/busy.sh $(or $(LOOPS),1) $(MAKE) test
 
-# What has to be there and right before the tests. Go and Node.js work side by side.
+# The builds and checks that must succeed before the tests. Go and Node.js run in parallel.
 ready:
 	@$(MAKE) --no-print-directory -j2 vet-go vet-ui ui/dist/index.html
 	@$(MAKE) --no-print-directory programs
@@ -85,7 +85,7 @@ vet-ui: ui/node_modules/.installed
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test
 
-appliance: test-packages build ## install the package on a Debian with systemd, and live with it: all tests of it (RELEASE=trixie, REBOOTS=20)
+appliance: test-packages build ## all tests of the package, installed on a Debian with systemd (RELEASE=trixie, REBOOTS=20)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm) >/dev/null
 	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) go test -count=1 -timeout 2h -tags long -v ./test/appliance
 
@@ -106,13 +106,13 @@ programs: ui/dist/index.html
 package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=another version)
 	$(call say,building the Debian package $(VERSION))
 	@mkdir -p $(DIST)/build/$(VERSION)/bin
-	@# LINKED is a folder with programs that were built before. Go leaves alone what is not out of date.
+	@# LINKED is a folder with programs that were built before. Go does not rebuild those that are up to date.
 	@$(if $(LINKED),cp --reflink=auto $(addprefix $(LINKED)/,$(PACKAGED)) $(DIST)/build/$(VERSION)/bin/)
 	@go build $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
 	$(call name,$(DIST)/build/$(VERSION)/bin)
 	@packaging/deb/build.sh $(DIST) $(VERSION)
 
-repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=its address)
+repository: ## create a signed apt repository in dist/apt from the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=its address)
 	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh $(DIST)
 
 ui/node_modules/.installed: ui/package-lock.json
@@ -136,10 +136,10 @@ generate: ui/node_modules/.installed ## write api/openapi.json and the UI's clie
 	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json
 	@cd ui && npm run --silent generate
 
-lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up to date
+lint: ui/node_modules/.installed ## check formatting, vet, linters, and that generated files are up to date
 	@packaging/lint.sh
 
-bench: test-packages build ## measure, side by side, what the goals name
+bench: test-packages build ## measure everything that the performance goals name
 	@go run ./test/bench
 
 fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets, MUTATIONS=of files for checkers, FUZZTIME=of each decoder)
@@ -149,26 +149,26 @@ fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULES
 	@go test -run '^$$' -fuzz FuzzFrames -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/spoe
 	@go test -run '^$$' -fuzz FuzzFields -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/agent
 	@go test -run '^$$' -fuzz FuzzJSON -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/mask
-	@# Files are long: making each that is interesting as small as can be would take all the time.
+	@# Files are long: minimizing each interesting one would take all the time.
 	@go test -run '^$$' -fuzz FuzzImport -fuzztime $(or $(FUZZTIME),1m) -fuzzminimizetime 1x ./internal/importer/haproxy
 	@go test -run '^$$' -fuzz FuzzImport -fuzztime $(or $(FUZZTIME),1m) -fuzzminimizetime 1x ./internal/importer/opnsense
 
-faults: run-packages build ## kill -9 at every failpoint, and race for what works once, 1,000 times
+faults: run-packages build ## kill -9 at every failpoint, and race for single-use secrets, 1,000 times
 	@GATEWAY_ROUNDS=$(or $(CYCLES),1000) go test -count=1 -timeout 1h -v -run Rounds ./internal/account
 	@GATEWAY_FAULT_CYCLES=$(or $(CYCLES),1000) go test -count=1 -timeout 4h -v ./test/faults
 
-cluster-faults: run-packages build ## two nodes that are killed, cut off, promoted and repaired, 1,000 times (RUNS=number of runs, LABS=of those in a lab, SEED=repeats one)
+cluster-faults: run-packages build ## kill, cut off, promote and repair two nodes, 1,000 times (RUNS=number of runs, LABS=of those in a lab, SEED=repeats one)
 	@GATEWAY_CLUSTER_RUNS=$(or $(RUNS),1000) go test -count=1 -timeout 6h -v -run '^TestProperty$$' ./internal/cluster
 	@GATEWAY_CLUSTER_LABS=$(or $(LABS),50) go test -count=1 -timeout 6h -tags long -v -run '^TestFaults$$' ./test/cluster
 
-change-faults: run-packages build ## random changes that are taken back, in memory and on real daemons, and the impact of previews by packets (RUNS=1000, LABS=100, CASES=100, SEED=repeats)
+change-faults: run-packages build ## revert random changes, in memory and on real daemons, and compare the impact of previews with packets (RUNS=1000, LABS=100, CASES=100, SEED=repeats)
 	@seed=$(or $(SEED),$(shell date +%s)); echo "SEED=$$seed"; export GATEWAY_SEED=$$seed GATEWAY_IMPACT_SEED=$$seed; \
 	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^(TestRandomChangeSetsAreReverted|TestRevertsLoseNoLaterEdit)$$' ./internal/kit/resource && \
 	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^(TestRandomChangesAreTakenBack|TestRevertsLoseNoLaterEditOfAnyKind)$$' ./internal/app && \
 	GATEWAY_REVERTS=$(or $(LABS),100) go test -count=1 -timeout 4h -v -run '^TestRandomChangesAreTakenBack$$' ./test/change && \
 	GATEWAY_IMPACT_CASES=$(or $(CASES),100) go test -count=1 -timeout 4h -v -run '^(TestMachine|TestProxy)$$/^(Packets|ImpactOnSites)$$/^Impact$$' ./test/machine
 
-screenshots: test-packages build ## a picture of each page, in both themes, into .cache/screenshots
+screenshots: test-packages build ## take a screenshot of each page in both themes, into .cache/screenshots
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e
 
 clean: ## remove what was built

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command on a machine that has other work: packaging/busy.sh 1 make test has an endless loop per core beside it.
+# Runs a command on a busy machine: packaging/busy.sh 1 make test runs one endless loop per core next to it.
 set -euo pipefail
 loops=()
 trap 'kill "${loops[@]}"' EXIT

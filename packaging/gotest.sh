@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs Go tests: packaging/gotest.sh FLAG … -- PACKAGE … What fails is tried once more, alone, after the others, unless more than ten fail:
-# with all of its parts, because many a part goes on where the one before it has ended;
-# then test/summary tells what failed twice, what needed the second try, and where the time went.
+# Runs Go tests: packaging/gotest.sh FLAG … -- PACKAGE … Unless more than ten tests fail, those that do are retried once after the others, with
+# all of their subtests, because many depend on the previous one. Then test/summary reports what failed twice, what needed the second try,
+# and where the time went.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Databases and labs make and remove files by the hundred thousand, and none of them is kept: where there is plenty of memory they lie in it,
-# on a mount that goes away with the tests. The name is short, because the paths of sockets are.
+# Databases and labs create and remove hundreds of thousands of temporary files: if there is enough memory, they are in a tmpfs, which is
+# unmounted after the tests. The name is short, because paths of sockets are limited.
 if [ -z "${GATEWAY_TMP:-}" ] && [ "$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)" -gt 12000000 ]; then
 	GATEWAY_TMP=$(mktemp -d /tmp/gw-XXXX)
 	export GATEWAY_TMP
@@ -25,7 +25,7 @@ shift
 
 gotestsum=$(packaging/tool.sh gotestsum)
 events=$(mktemp)
-# Where the browser's tests note what has failed twice already: see test/e2e.
+# Where the browser tests record what has already failed twice: see test/e2e.
 GATEWAY_TRIED=$(mktemp -d)
 export GATEWAY_TRIED
 trap 'rm -rf "$events" "$GATEWAY_TRIED"' EXIT

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the Go packages whose tests need nothing but Go: those that use none of what runs a daemon, changes the kernel or was made before.
+# Prints the Go packages whose tests need only Go: they use nothing that runs a daemon, changes the kernel or must be built first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=edge.internal/gateway

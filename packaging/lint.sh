@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, vet, linters, and generated files that are up to date.
+# Checks formatting, vet, linters, and whether generated files are up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,6 +24,6 @@ say "generated files"
 before=$(sha256sum api/openapi.json ui/src/api/schema.ts ui/src/api/fields.ts)
 make --no-print-directory generate
 if [ "$before" != "$(sha256sum api/openapi.json ui/src/api/schema.ts ui/src/api/fields.ts)" ]; then
-	echo "api/openapi.json, ui/src/api/schema.ts or ui/src/api/fields.ts was stale: commit what make generate wrote" >&2
+	echo "api/openapi.json, ui/src/api/schema.ts or ui/src/api/fields.ts was out of date: commit what make generate has written" >&2
 	exit 1
 fi

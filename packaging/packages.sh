@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that running (run) or testing (test) a gateway in a box needs, and says so. Nothing is
-# done when they are there already, and no daemon is started on this machine.
+# Installs the Debian packages that are needed to run (run) or test (test) a gateway in a box. It does nothing if they are
+# already installed, and starts no daemon on this machine.
 set -euo pipefail
 
 declare -A packages=(
@@ -37,13 +37,13 @@ if [ ! -e "$policy" ]; then
 	printf '#!/bin/sh\nexit 101\n' >"$policy"
 	chmod 755 "$policy"
 fi
-# The lab makes its own database cluster; the package must not make one on this machine.
+# The lab creates its own database cluster; the package must not create one on this machine.
 cluster=/etc/postgresql-common/createcluster.d/gateway-lab.conf
 made+=("$cluster")
 mkdir -p "${cluster%/*}"
 echo 'create_main_cluster = false' >"$cluster"
-# CrowdSec would register itself with its makers, and its installation fails where these are not reached. It does not with a file that has no
-# account in it.
+# CrowdSec's package registers an account with the makers of CrowdSec, and its installation fails if they cannot be reached. A file without an
+# account prevents that.
 central=/etc/crowdsec/online_api_credentials.yaml
 if [ ! -s "$central" ]; then
 	mkdir -p "${central%/*}"

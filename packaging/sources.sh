@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints apt sources of another release of Debian, from where this machine gets its own packages: packaging/sources.sh trixie
+# Prints apt sources of another release of Debian, on the mirrors that this machine uses: packaging/sources.sh trixie
 set -euo pipefail
 wanted=${1:?name of a release}
 
@@ -9,7 +9,7 @@ sources=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Pa
 		$2 == main { print "deb " $1 " " wanted " main" }
 		$2 == security { print "deb " $1 " " wanted "-security main" }' | sort -u)
 if [ -z "$sources" ]; then
-	echo "apt has no package lists of $release: are the sources of this machine those of Debian?" >&2
+	echo "apt has no package lists of $release: does this machine use Debian's sources?" >&2
 	exit 1
 fi
 echo "$sources"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command of this folder in a Debian 13 (trixie) without leaving this machine: packaging/trixie.sh make test. Its root is
-# made the first time, which takes a minute, and keeps what is installed there; the folder, Go and Node.js are those of this machine.
+# Runs a command in a Debian 13 (trixie) on this machine: packaging/trixie.sh make test. Its root is created the first time, which takes
+# a minute, and keeps what is installed there; the checkout, Go and Node.js are those of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/cache.sh
@@ -9,11 +9,11 @@ place=$cache/trixie
 root_only "The root of a Debian 13"
 
 if [ ! -e "$place/root" ]; then
-	say "making a Debian 13 in $place (once, about a minute)"
+	say "creating a Debian 13 in $place (once, about a minute)"
 	command -v mmdebstrap >/dev/null || packaging/packages.sh test
 	sources=$(packaging/sources.sh trixie)
 	mkdir -p "$place/cache"
-	# Made next to the place it goes to, so that an interrupted run leaves no half of it there.
+	# Created next to its final path, so that an interrupted run leaves nothing incomplete there.
 	work=$(mktemp -d "$place/making.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	mmdebstrap --quiet --variant=minbase --include=make,ca-certificates trixie "$work/root" <<<"$sources"
@@ -28,11 +28,11 @@ node=$(readlink -f "$(command -v node)")
 npm=$(readlink -f "$(command -v npm)")
 export tree place cache GATEWAY_CACHE=$cache goroot node modules=${npm%/npm/bin/*}
 
-# Whatever is started in there ends with the command, and no mount of it is seen outside.
+# All processes in it end with the command, and its mounts are not visible outside.
 exec unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
 root=$place/root
 mount --bind "$root" "$root"
-share() { # what the machine has, and where it is seen
+share() { # the path on this machine, and the path in the root
 	if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$root${2%/*}" && touch "$root$2"; fi
 	mount --bind "$1" "$root$2"
 }
@@ -40,7 +40,7 @@ mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
-cp -L /etc/resolv.conf /etc/hosts "$root/etc/" # copies: what covers /etc, as a lab does, would not show mounts in it
+cp -L /etc/resolv.conf /etc/hosts "$root/etc/" # copies: if /etc is overmounted, as by a lab, bind mounts in it are hidden
 share "$tree" "$tree"
 share "$place/cache" "$cache"
 mkdir -p "$GOMODCACHE" "$GOCACHE"
@@ -56,4 +56,4 @@ pivot_root . .
 umount -l .
 cd "$tree"
 export PATH=$goroot/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-"$@" || exit $? # not in the place of this shell, which picks up processes that have lost their parent' trixie "$@"
+"$@" || exit $? # no exec: this shell is init here, and reaps orphaned processes' trixie "$@"

@@ -1,16 +1,16 @@
 -- +goose Up
-ALTER TABLE account_users ADD COLUMN passkeys integer NOT NULL DEFAULT 0; -- how many rows of account_passkeys are the user's
+ALTER TABLE account_users ADD COLUMN passkeys integer NOT NULL DEFAULT 0; -- number of the user's rows in account_passkeys
 
 CREATE UNIQUE INDEX account_users_oidc_subject_key ON account_users (oidc_subject) WHERE oidc_subject <> '';
 
--- The first half of a login that takes two.
+-- The first step of a login with two factors.
 CREATE TABLE account_challenges (
-    id          bytea PRIMARY KEY, -- SHA-256 of what the caller holds
+    id          bytea PRIMARY KEY, -- SHA-256 of the ticket that the client holds
     user_id     uuid NOT NULL CONSTRAINT account_challenges_user_id_fkey REFERENCES account_users ON DELETE CASCADE,
     expires_at  timestamptz NOT NULL,
     tries       integer NOT NULL,
     issue_token boolean NOT NULL,
-    ceremony    jsonb -- of a passkey, while one is asked for
+    ceremony    jsonb -- the pending WebAuthn ceremony, if any
 );
 
 CREATE INDEX account_challenges_user_id ON account_challenges (user_id);
@@ -20,7 +20,7 @@ CREATE TABLE account_totp (
     created_at timestamptz NOT NULL,
     secret     bytea NOT NULL, -- sealed
     confirmed  boolean NOT NULL,
-    last_step  bigint NOT NULL -- the newest step that was spent
+    last_step  bigint NOT NULL -- the latest time step whose code was used
 );
 
 CREATE TABLE account_recovery_codes (
@@ -34,16 +34,16 @@ CREATE TABLE account_passkeys (
     created_at    timestamptz NOT NULL,
     user_id       uuid NOT NULL CONSTRAINT account_passkeys_user_id_fkey REFERENCES account_users ON DELETE CASCADE,
     name          text NOT NULL,
-    rp_id         text NOT NULL, -- the name of the gateway when it was registered
+    rp_id         text NOT NULL, -- the gateway's name at registration
     credential_id bytea NOT NULL CONSTRAINT account_passkeys_credential_key UNIQUE,
-    credential    jsonb NOT NULL, -- whole, as go-webauthn made it
+    credential    jsonb NOT NULL, -- the complete credential of go-webauthn
     sign_count    bigint NOT NULL,
     last_used_at  timestamptz
 );
 
 CREATE INDEX account_passkeys_user_id ON account_passkeys (user_id);
 
--- The first half of a passkey's registration.
+-- The first step of a passkey registration.
 CREATE TABLE account_passkey_registrations (
     user_id    uuid PRIMARY KEY CONSTRAINT account_passkey_registrations_user_id_fkey REFERENCES account_users ON DELETE CASCADE,
     expires_at timestamptz NOT NULL,
@@ -78,7 +78,7 @@ CREATE UNIQUE INDEX account_oidc_settings_one ON account_oidc_settings ((true));
 
 INSERT INTO account_oidc_settings VALUES ('00000000-0000-7000-8000-000000000002', now(), now(), false, '', '', NULL, '{openid,email,profile}', false);
 
--- States that have come back from the identity provider, until their cookie expires: none is good twice.
+-- States that the identity provider has returned, kept until their cookie expires: each works once.
 CREATE TABLE account_oidc_states (
     hash       bytea PRIMARY KEY,
     expires_at timestamptz NOT NULL

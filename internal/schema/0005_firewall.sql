@@ -120,7 +120,7 @@ CREATE TABLE firewall_rules (
     labels            text[] NOT NULL
 );
 
--- So that a fresh gateway can answer ACME and the people who come by its name.
+-- Lets a new gateway answer ACME challenges, and serve its console under its own name.
 INSERT INTO firewall_rules (id, created_at, updated_at, name, src_zone, src_kind, src_cidr, dst_zone, dst_kind, dst_cidr, service_group_id, action, log, priority, enabled, comment, note, labels)
 VALUES ('00000000-0000-7000-8000-000000000401', now(), now(), 'Web to the gateway', 'any', 'any', '', 'self', 'any', '', '00000000-0000-7000-8000-000000000301', 'accept', false, 10, true, '', '', '{}');
 
@@ -147,7 +147,7 @@ CREATE TABLE firewall_nat_rules (
     comment         text NOT NULL
 );
 
--- What this node's kernel counted for each rule, across the tables that came and went.
+-- Counters of each rule on this node, accumulated across replaced kernel tables.
 CREATE TABLE firewall_rule_hits (
     rule_id     uuid PRIMARY KEY CONSTRAINT firewall_rule_hits_rule_id_fkey REFERENCES firewall_rules ON DELETE CASCADE,
     since       timestamptz NOT NULL, -- when counting began

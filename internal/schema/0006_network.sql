@@ -8,7 +8,7 @@ CREATE TABLE network_interfaces (
     role        text NOT NULL CONSTRAINT network_interfaces_role_fkey REFERENCES firewall_zones (name) ON UPDATE CASCADE,
     parent      text NOT NULL,
     vlan_id     integer CONSTRAINT network_interfaces_vlan_id_check CHECK (vlan_id BETWEEN 1 AND 4094),
-    members     text[] NOT NULL, -- names of links
+    members     text[] NOT NULL, -- names of interfaces
     mtu         integer,
     bond_mode   text,
     description text NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE network_addresses (
     description  text NOT NULL
 );
 
--- An address is there once, but for those that mean something on their own link only.
+-- Addresses are unique; link-local ones are unique per interface.
 CREATE UNIQUE INDEX network_addresses_address_key ON network_addresses
     (address, (CASE WHEN address::inet <<= inet 'fe80::/10' THEN interface_id END)) NULLS NOT DISTINCT;
 

@@ -31,7 +31,7 @@ CREATE TABLE proxy_servers (
     active     boolean NOT NULL
 );
 
--- Two names of one backend that become the same word in HAProxy are the same name.
+-- Names within a backend must differ in HAProxy's configuration, too, where these characters become underscores.
 CREATE UNIQUE INDEX proxy_servers_name_key ON proxy_servers (backend_id, (regexp_replace(name, '[\s.]', '_', 'g')));
 
 CREATE TABLE certificate_dns_providers (
@@ -113,7 +113,7 @@ CREATE TABLE proxy_domain_headers (
     operation  text NOT NULL CONSTRAINT proxy_domain_headers_operation_check CHECK (operation IN ('set', 'add', 'remove'))
 );
 
--- Of one name, a domain may add several, but set and remove it once.
+-- A domain may add several headers of one name, but set or remove it only once.
 CREATE UNIQUE INDEX proxy_domain_headers_name_key ON proxy_domain_headers (domain_id, lower(name)) WHERE operation <> 'add';
 
 CREATE INDEX proxy_domain_headers_domain_id ON proxy_domain_headers (domain_id);
@@ -134,5 +134,5 @@ CREATE INDEX proxy_routing_rules_domain_id ON proxy_routing_rules (domain_id);
 
 CREATE INDEX proxy_routing_rules_backend_id ON proxy_routing_rules (backend_id);
 
--- A new rule goes behind the last one.
+-- To append a new rule after the last one.
 CREATE INDEX proxy_routing_rules_priority ON proxy_routing_rules (priority);

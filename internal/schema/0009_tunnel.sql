@@ -21,7 +21,7 @@ CREATE TABLE tunnel_interfaces (
     active                 boolean NOT NULL
 );
 
--- A port of 0 is any.
+-- Port 0 means any port.
 CREATE UNIQUE INDEX tunnel_interfaces_listen_port_key ON tunnel_interfaces (listen_port) WHERE listen_port > 0;
 
 CREATE TABLE tunnel_peers (
@@ -40,6 +40,6 @@ CREATE TABLE tunnel_peers (
     CONSTRAINT tunnel_peers_public_key_key UNIQUE (interface_id, public_key)
 );
 
--- Who has a network already is asked with every change of a peer. The list of what is not in the index yet would have to be
--- searched each time, so there is none.
+-- Every change of a peer checks for networks that another peer already has. fastupdate is off because each check would also
+-- scan the pending list.
 CREATE INDEX tunnel_peers_allowed_ips ON tunnel_peers USING gin (string_to_array(allowed_ips, ',')) WITH (fastupdate = off);

@@ -1,8 +1,8 @@
 -- +goose Up
 ALTER TABLE audit_entries ADD COLUMN request_id text NOT NULL DEFAULT '';
 
--- Whoever follows the log hears of each entry when it is committed, whichever program wrote it. Entries that are
--- replicated from another node count, too.
+-- Followers of the log are notified of each committed entry, whichever program wrote it, including entries replicated from
+-- another node.
 -- +goose StatementBegin
 CREATE FUNCTION audit_entries_announce() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,9 +1,9 @@
 -- +goose Up
--- Whether a port forward may take ports that the gateway itself is managed by.
+-- Whether a port forward may use ports by which the gateway is managed.
 ALTER TABLE firewall_nat_rules ADD COLUMN takes_management_ports boolean NOT NULL DEFAULT false;
 
--- Counts are kept for NAT rules too, so the row belongs to either kind. What the kernel's table had counted when a row was last
--- written is kept beside it: whoever reads that table next goes on from there.
+-- NAT rules are counted, too, so rule_id may refer to either kind. seen_* are the kernel's counters when the row was last
+-- written: the next read adds only what was counted since.
 ALTER TABLE firewall_rule_hits
     DROP CONSTRAINT firewall_rule_hits_rule_id_fkey,
     ADD COLUMN seen_table   text NOT NULL DEFAULT '',

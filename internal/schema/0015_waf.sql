@@ -7,8 +7,8 @@ CREATE TABLE waf_configs (
     enabled_since     timestamptz, -- null while it is off
     mode              text NOT NULL DEFAULT 'detection' CONSTRAINT waf_configs_mode_check CHECK (mode IN ('detection', 'blocking')),
     paranoia_level    integer NOT NULL DEFAULT 1 CONSTRAINT waf_configs_paranoia_level_check CHECK (paranoia_level BETWEEN 1 AND 4),
-    rule_exclusions   integer[] NOT NULL DEFAULT '{}', -- rules that are left out everywhere
-    exclusion_notes   jsonb NOT NULL DEFAULT '{}', -- by the rule's id
+    rule_exclusions   integer[] NOT NULL DEFAULT '{}', -- rules that are disabled everywhere
+    exclusion_notes   jsonb NOT NULL DEFAULT '{}', -- by rule id
     exclusions        jsonb NOT NULL DEFAULT '[]', -- of {rule_id, path, variable, parameter, note}
     trusted_proxies   text[] NOT NULL DEFAULT '{}',
     custom_rules      text NOT NULL DEFAULT '',
@@ -22,8 +22,8 @@ CREATE TABLE waf_alerts (
     id         uuid PRIMARY KEY,
     created_at timestamptz NOT NULL DEFAULT now(),
     request_id text NOT NULL,
-    domain_id  uuid, -- which may be gone
-    domain     text NOT NULL DEFAULT '', -- the host that was asked for
+    domain_id  uuid, -- may no longer exist
+    domain     text NOT NULL DEFAULT '', -- the requested host
     rule_id    integer NOT NULL,
     severity   text NOT NULL DEFAULT '',
     action     text NOT NULL CONSTRAINT waf_alerts_action_check CHECK (action IN ('detected', 'blocked', 'unavailable')),
@@ -45,7 +45,7 @@ CREATE INDEX waf_alerts_rule_id ON waf_alerts (rule_id);
 CREATE INDEX waf_alerts_client_ip ON waf_alerts (client_ip);
 CREATE INDEX waf_alerts_request_id ON waf_alerts (request_id);
 
--- What tuning inspects again. Secrets are masked before it is written.
+-- Requests that tuning inspects again. Secrets are masked before they are stored.
 CREATE TABLE waf_requests (
     request_id     text PRIMARY KEY,
     created_at     timestamptz NOT NULL DEFAULT now(),
@@ -61,7 +61,7 @@ CREATE TABLE waf_requests (
 
 CREATE INDEX waf_requests_created_at ON waf_requests (created_at);
 
--- The agent hears of each change, also when a domain takes its configuration along.
+-- Notifies the agent of each change, including a configuration that is deleted with its domain.
 -- +goose StatementBegin
 CREATE FUNCTION waf_configs_announce() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

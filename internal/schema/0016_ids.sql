@@ -1,5 +1,5 @@
 -- +goose Up
--- Intrusion detection: what is the operator's. What is found and decided is in CrowdSec's own database.
+-- Settings of intrusion detection. Alerts and decisions are in CrowdSec's own database.
 
 CREATE TABLE ids_settings (
     id           uuid PRIMARY KEY,

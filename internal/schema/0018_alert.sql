@@ -1,19 +1,19 @@
 -- +goose Up
--- What went wrong, whom it was told, and what the scheduler does.
+-- Alarms, their delivery, and the scheduler's jobs.
 
--- One row for each thing that is or was wrong: it keeps the same from being told again and again, across restarts.
+-- One row for each current or past problem. It prevents repeated notifications of the same problem, across restarts.
 CREATE TABLE alarm_conditions (
     kind     text NOT NULL,
     key      text NOT NULL,
-    severity text NOT NULL,                -- the highest that was told
+    severity text NOT NULL,                -- the highest since it began
     subject  text NOT NULL,
     message  text NOT NULL,
     since    timestamptz NOT NULL,         -- when it began
     seen_at  timestamptz NOT NULL,         -- when it was last reported
-    ended_at timestamptz,                  -- null while it lasts
-    told_at  timestamptz,                  -- when it was last told
-    times    integer NOT NULL DEFAULT 0,   -- how often its beginning was told in a row
-    event_id uuid,                         -- what told it; null when it began again and was not told
+    ended_at timestamptz,                  -- null while the problem exists
+    told_at  timestamptz,                  -- when it last caused a notification
+    times    integer NOT NULL DEFAULT 0,   -- how often it began again since that notification
+    event_id uuid,                         -- its latest event
     PRIMARY KEY (kind, key)
 );
 
@@ -27,13 +27,13 @@ CREATE TABLE alarm_events (
     severity   text NOT NULL CONSTRAINT alarm_events_severity_check CHECK (severity IN ('info', 'warning', 'error', 'critical')),
     subject    text NOT NULL,
     message    text NOT NULL,
-    resolves   uuid,                       -- the event whose condition has ended
+    resolves   uuid,                       -- the event of the problem that has ended
     muted      boolean NOT NULL DEFAULT false
 );
 
 CREATE INDEX alarm_events_created_at ON alarm_events (created_at);
 
--- Events that no channel was chosen for yet.
+-- Events that are not assigned to channels yet.
 CREATE TABLE alarm_outbox (
     event_id uuid PRIMARY KEY CONSTRAINT alarm_outbox_event_id_fkey REFERENCES alarm_events ON DELETE CASCADE
 );
@@ -97,7 +97,7 @@ CREATE UNIQUE INDEX alert_settings_one ON alert_settings ((true));
 
 INSERT INTO alert_settings VALUES ('00000000-0000-7000-8000-000000000001', now(), now(), 14, 3, 90, 95, 80, 95, 90, 95, 5, 60, 10, 15, 60, 10, 90);
 
--- What became of an event at a channel. A channel that is deleted keeps its place here, by its name.
+-- Delivery of an event by a channel. Rows of a deleted channel are kept, with its name.
 CREATE TABLE alert_deliveries (
     event_id   uuid NOT NULL CONSTRAINT alert_deliveries_event_id_fkey REFERENCES alarm_events ON DELETE CASCADE,
     channel_id uuid NOT NULL,
@@ -123,7 +123,7 @@ CREATE TABLE scheduler_jobs (
     runs        bigint NOT NULL DEFAULT 0,
     failures    bigint NOT NULL DEFAULT 0,
     next_at     timestamptz,
-    tick        timestamptz,               -- the last tick that a run belongs to, for jobs that count from the boot
+    tick        timestamptz,               -- the tick of the last run, for jobs that run at intervals from boot
     wanted_at   timestamptz,
     wanted_by   text NOT NULL DEFAULT ''
 );

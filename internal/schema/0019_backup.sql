@@ -1,5 +1,5 @@
 -- +goose Up
--- Backups themselves are files with their descriptions beside them: what a restore replaces must not be what says which backups there are.
+-- Backups are files, with their descriptions beside them: the list of backups must not be in the database that a restore replaces.
 
 CREATE TABLE backup_settings (
     id         uuid PRIMARY KEY,

@@ -1,5 +1,5 @@
 -- +goose Up
--- Off-site targets: where archives are sent after each backup. The secrets inside of settings are sealed.
+-- Off-site targets: where archives are sent after each backup. Secrets in settings are sealed.
 
 CREATE TABLE backup_remotes (
     id             uuid PRIMARY KEY,

@@ -1,15 +1,15 @@
 -- +goose Up
 
--- What this node is in the cluster. Each node has its own, and it is never replicated.
+-- The state of this node in the cluster. It is never replicated.
 CREATE TABLE ha_state (
     one          boolean PRIMARY KEY DEFAULT true CONSTRAINT ha_state_one_check CHECK (one),
     role         text NOT NULL DEFAULT 'single' CONSTRAINT ha_state_role_check CHECK (role IN ('single', 'primary', 'stepping-down', 'standby', 'fenced')),
-    epoch        bigint NOT NULL DEFAULT 0,             -- that of the primary which it is, or follows
-    primary_id   text NOT NULL DEFAULT '',              -- the node that is written; empty while there is no cluster
-    primary_name text NOT NULL DEFAULT '',              -- what people call it
-    slot         text NOT NULL DEFAULT '',              -- at the primary, for this node
+    epoch        bigint NOT NULL DEFAULT 0,             -- of the primary, which is this node or the one it follows
+    primary_id   text NOT NULL DEFAULT '',              -- the node that accepts writes; empty outside a cluster
+    primary_name text NOT NULL DEFAULT '',              -- its display name
+    slot         text NOT NULL DEFAULT '',              -- this node's replication slot at the primary
     changed_at   timestamptz NOT NULL DEFAULT now(),
-    synced_at    timestamptz                            -- when all of it was last compared with the primary
+    synced_at    timestamptz                            -- when all shared rows were last compared with the primary's
 );
 
 INSERT INTO ha_state DEFAULT VALUES;
@@ -23,13 +23,13 @@ CREATE TABLE ha_nodes (
     internal_ip text NOT NULL DEFAULT '',
     mgmt_ip     text NOT NULL DEFAULT '',
     api_url     text NOT NULL DEFAULT '',
-    -- What each node knows of the others is its own.
+    -- Each node has its own values of these.
     status      text NOT NULL DEFAULT 'unknown' CONSTRAINT ha_nodes_status_check CHECK (status IN ('pending', 'joining', 'online', 'offline', 'leaving', 'unknown')),
     version     text NOT NULL DEFAULT '',
     config_hash text NOT NULL DEFAULT ''
 );
 
--- The certificate authority of the cluster. Every node has it: one that is promoted must issue certificates.
+-- The certificate authority of the cluster. Every node has it, because a promoted node must issue certificates.
 CREATE TABLE ha_ca (
     id          uuid PRIMARY KEY,
     created_at  timestamptz NOT NULL,
@@ -37,23 +37,23 @@ CREATE TABLE ha_ca (
     private_key bytea NOT NULL -- sealed
 );
 
--- Tokens by which nodes join. They are signed with a secret of this node, and good here alone.
+-- Tokens by which nodes join. They are signed with a secret of this node, and are valid only here.
 CREATE TABLE ha_join_tokens (
     id         uuid PRIMARY KEY,
     created_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     fqdn       text NOT NULL,
     spent_at   timestamptz,
-    node_id    text NOT NULL DEFAULT '' -- whose certificate it was spent for
+    node_id    text NOT NULL DEFAULT '' -- the node that it was used for
 );
 
--- What was changed on this node alone. The revision of a component is the sum of both counters.
+-- Counts changes of this node's own rows. The revision of a component is the sum of both counters.
 CREATE TABLE apply_local_revisions (
     component text PRIMARY KEY,
     revision  bigint NOT NULL
 );
 
--- Entries of a node that is not written, until the primary has them.
+-- Audit entries of a node that is not the primary, until the primary has them.
 CREATE TABLE audit_outbox (
     id         uuid PRIMARY KEY,
     created_at timestamptz NOT NULL,
@@ -67,13 +67,13 @@ CREATE TABLE audit_outbox (
 
 CREATE TRIGGER audit_entries_announce AFTER INSERT ON audit_outbox FOR EACH ROW EXECUTE FUNCTION audit_entries_announce();
 
--- All entries that this node knows. One that has come back from the primary is there once.
+-- All entries that this node knows, without duplicates of those that have come back from the primary.
 CREATE VIEW audit_log AS
     SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_entries
     UNION ALL
     SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_outbox o WHERE NOT EXISTS (SELECT FROM audit_entries e WHERE e.id = o.id);
 
--- One-time codes that were accepted here while the primary was away, until it has them.
+-- Single-use factors that were accepted here while the primary was unreachable, until it has them.
 CREATE TABLE account_spent (
     user_id  uuid NOT NULL,
     kind     text NOT NULL CONSTRAINT account_spent_kind_check CHECK (kind IN ('totp', 'recovery', 'passkey')),
@@ -82,16 +82,16 @@ CREATE TABLE account_spent (
     PRIMARY KEY (user_id, kind, value)
 );
 
--- Answers to an ACME server, which may ask any node.
+-- Responses to ACME challenges: the server may query any node.
 CREATE TABLE certificate_challenges (
     token             text PRIMARY KEY,
     created_at        timestamptz NOT NULL,
     key_authorization text NOT NULL
 );
 
--- Functions that replication calls find no table unless its schema is named: they have no search path.
+-- Functions that replication calls must qualify tables with their schema: its search path is empty.
 
--- Tells whether this node takes changes of what the nodes share, until the transaction ends: who wants to change that waits for it.
+-- Returns whether this node accepts changes of shared tables. The answer holds until the transaction ends: a change of role waits for it.
 -- +goose StatementBegin
 CREATE FUNCTION ha_writable() RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -102,7 +102,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Asks the same without a call of another function: it runs with every change.
+-- Checks the same, inlined because it runs with every change.
 -- +goose StatementBegin
 CREATE FUNCTION ha_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -119,7 +119,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Makes a table one that the nodes share, but for the columns that are named. It is called again when such a table gets another column.
+-- Makes a table shared between nodes, except for the named columns. It must be called again when the table gets another column.
 -- +goose StatementBegin
 CREATE FUNCTION ha_share(shared regclass, VARIADIC here text[] DEFAULT '{}') RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -181,8 +181,8 @@ SELECT ha_share('tunnel_interfaces');
 SELECT ha_share('tunnel_peers');
 SELECT ha_share('waf_configs');
 
--- A change of this node alone and one that arrives wait for each other, so that no two states of a component have the same revision; and who
--- applies hears of the one that arrives.
+-- Serializes local and replicated changes of a component, so that no two of its states have the same revision, and notifies the program
+-- that applies the replicated ones.
 -- +goose StatementBegin
 CREATE FUNCTION apply_revisions_arrived() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -196,7 +196,7 @@ $$;
 CREATE TRIGGER apply_revisions_arrived AFTER INSERT OR UPDATE ON apply_revisions FOR EACH ROW EXECUTE FUNCTION apply_revisions_arrived();
 ALTER TABLE apply_revisions ENABLE REPLICA TRIGGER apply_revisions_arrived;
 
--- An entry goes where this node may write it.
+-- Stores an audit entry in the table that this node may write.
 -- +goose StatementBegin
 CREATE FUNCTION audit_store(id uuid, created_at timestamptz, actor text, action text, subject text, node_id text, details jsonb, request_id text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -213,8 +213,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- No reference leads from what a node has of its own to what all share: replication does not heed it, so it would not be true for long, and
--- a backup that has it broken could not be restored. These triggers do what the references did, also for changes that arrive.
+-- A node's own tables have no foreign keys to shared ones: replication does not enforce them, so they would soon be violated, and a backup
+-- with violated keys could not be restored. These triggers replace the foreign keys, for replicated changes, too.
 
 ALTER TABLE account_sessions DROP CONSTRAINT account_sessions_user_id_fkey;
 ALTER TABLE account_challenges DROP CONSTRAINT account_challenges_user_id_fkey;
@@ -235,7 +235,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- At the end, because a row that differs from the primary's is deleted and made again.
+-- Deferred, because a sync replaces a row that differs from the primary's by deleting and inserting it.
 CREATE CONSTRAINT TRIGGER account_users_gone AFTER DELETE ON account_users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION account_users_gone();
 ALTER TABLE account_users ENABLE ALWAYS TRIGGER account_users_gone;
 

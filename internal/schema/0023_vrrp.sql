@@ -1,5 +1,5 @@
 -- +goose Up
--- The virtual address of a cluster, by which interface of this node. Each node has its own settings: interfaces differ.
+-- The virtual address of a cluster, and this node's interface for it. Each node has its own settings, because interfaces differ.
 
 CREATE TABLE vrrp_settings (
     id             uuid PRIMARY KEY,

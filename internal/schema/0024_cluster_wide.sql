@@ -1,7 +1,7 @@
 -- +goose Up
 
--- When the sessions of a user were last ended, and which one was spared. Sessions belong to the node that gave them: what ends them at the primary has to
--- end those of other nodes, too.
+-- When the sessions of a user were last ended, and which one was spared. Each node stores the sessions that it has created: when they end at the primary,
+-- those at other nodes must end, too.
 ALTER TABLE account_users ADD COLUMN sessions_ended_at timestamptz, ADD COLUMN spared_session uuid;
 SELECT ha_share('account_users', 'last_login_at');
 
@@ -20,6 +20,6 @@ $$;
 CREATE TRIGGER account_sessions_end AFTER UPDATE ON account_users FOR EACH ROW WHEN (OLD.sessions_ended_at IS DISTINCT FROM NEW.sessions_ended_at) EXECUTE FUNCTION account_sessions_end();
 ALTER TABLE account_users ENABLE REPLICA TRIGGER account_sessions_end;
 
--- A sync deletes a row that differs, and makes it again.
+-- A sync replaces a row that differs by deleting and inserting it.
 CREATE CONSTRAINT TRIGGER account_sessions_replaced AFTER DELETE ON account_users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION account_sessions_end();
 ALTER TABLE account_users ENABLE REPLICA TRIGGER account_sessions_replaced;

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- The history of changes. What all nodes share is told by tables that all nodes share, and what a node has of its own by tables of its own.
+-- The history of changes. That of shared rows is in shared tables, and that of a node's own rows in the node's own tables (change_local_*).
 CREATE TABLE change_sets (
     id         uuid PRIMARY KEY,
     created_at timestamptz NOT NULL,
@@ -8,14 +8,14 @@ CREATE TABLE change_sets (
     node_id    text NOT NULL,                 -- the node that made it
     request_id text NOT NULL,
     reason     text NOT NULL,
-    reverts    uuid,                          -- the set that it takes back
-    revisions  jsonb NOT NULL,                -- that of each component it feeds, on that node
-    -- What becomes of a set that is to be confirmed; none for all others.
+    reverts    uuid,                          -- the set that it reverts
+    revisions  jsonb NOT NULL,                -- of each component that it affects, on that node
+    -- none, unless the set must be confirmed.
     state      text NOT NULL DEFAULT 'none' CONSTRAINT change_sets_state_check CHECK (state IN ('none', 'waiting', 'confirmed', 'taken_back')),
     confirm_by timestamptz
 );
 
--- A row that a set has changed, as the database had it before and after. at tells the order.
+-- A row that a set has changed, before and after. at defines the order.
 CREATE TABLE change_rows (
     at         timestamptz NOT NULL,
     table_name text NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE change_local_rows (LIKE change_rows INCLUDING ALL);
 CREATE VIEW change_all_sets AS SELECT *, false AS local FROM change_sets UNION ALL SELECT *, true FROM change_local_sets;
 CREATE VIEW change_all_rows AS SELECT * FROM change_rows UNION ALL SELECT * FROM change_local_rows;
 
--- How components of this node took revisions.
+-- How revisions were applied to components of this node.
 CREATE TABLE change_applies (
     id             uuid PRIMARY KEY,
     component      text NOT NULL,
@@ -50,12 +50,12 @@ CREATE TABLE change_applies (
     way            text NOT NULL CONSTRAINT change_applies_way_check CHECK (way IN ('runtime', 'reload', 'none')),
     state          text NOT NULL,
     error          text NOT NULL,
-    files          jsonb NOT NULL             -- what it did to them
+    files          jsonb NOT NULL             -- the changes of files
 );
 
 CREATE INDEX change_applies_last_revision ON change_applies (component, last_revision);
 
--- Since when the history is kept: no state before that can be told.
+-- The beginning of the history: earlier states are unknown.
 CREATE TABLE change_floor (
     one   boolean PRIMARY KEY DEFAULT true CONSTRAINT change_floor_one_check CHECK (one),
     since timestamptz NOT NULL DEFAULT now()
@@ -66,10 +66,10 @@ CREATE TABLE change_local_floor (LIKE change_floor INCLUDING ALL);
 INSERT INTO change_floor DEFAULT VALUES;
 INSERT INTO change_local_floor DEFAULT VALUES;
 
--- What happens to a row is written down, if it belongs to a change set. An update that changes nothing but its time is none. The arguments are the column of the
--- id, whether the row is one of this node alone, and the columns of which no history is kept.
+-- Records the change of a row, if it belongs to a change set. An update of updated_at alone is not recorded. The arguments are the id column, 'shared' or 'local',
+-- and the columns without history.
 --
--- It is called for each row: for changes of one row, which most are, that costs less than transition tables do.
+-- It runs for each row: most changes have one row, and that costs less than transition tables.
 -- +goose StatementBegin
 CREATE FUNCTION change_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -104,7 +104,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Writes down the set of rows that were written, if there are some. It may be written in parts.
+-- Records a change set, if it has recorded rows. If called again for the same set, it adds the revisions.
 -- +goose StatementBegin
 CREATE FUNCTION change_end(set_id uuid, created_at timestamptz, actor text, node_id text, request_id text, reason text, reverts uuid, revisions jsonb, confirm_by timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -121,7 +121,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Writes down what became of a set that waits.
+-- Records the outcome of a waiting change set.
 -- +goose StatementBegin
 CREATE FUNCTION change_settle(set_id uuid, became text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -133,7 +133,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Has a table keep its history.
+-- Records the history of a table from now on.
 -- +goose StatementBegin
 CREATE FUNCTION change_keep(kept regclass, key text, place text, VARIADIC without text[] DEFAULT '{}') RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

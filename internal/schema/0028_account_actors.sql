@@ -1,7 +1,7 @@
 -- +goose Up
 
--- Programs keep what they have read about a topic until it changes, see Cache in kit/db. The program that makes a change hears so by a notice on its own connection,
--- before it commits; all others by a notification, once it is committed. The argument is the topic.
+-- Invalidates caches of a topic, which is the argument; see Cache in kit/db. The program that makes the change is informed by a notice on its own connection, before
+-- the commit, and all others by a notification, after the commit.
 -- +goose StatementBegin
 CREATE FUNCTION cache_forget() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -12,7 +12,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- The topic actors: who a session, an API token or a user is. What is new was not known before. These are for each row, because replication fires no others.
+-- The topic actors: the identity behind a session, an API token or a user. New rows invalidate nothing. These are row triggers, because replication fires no
+-- statement triggers.
 CREATE TRIGGER account_actors_changed AFTER UPDATE ON account_users FOR EACH ROW
     WHEN ((OLD.id, OLD.email, OLD.role, OLD.active) IS DISTINCT FROM (NEW.id, NEW.email, NEW.role, NEW.active)) EXECUTE FUNCTION cache_forget('actors');
 CREATE TRIGGER account_actors_gone AFTER DELETE ON account_users FOR EACH ROW EXECUTE FUNCTION cache_forget('actors');

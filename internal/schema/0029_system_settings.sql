@@ -1,5 +1,5 @@
 -- +goose Up
--- Settings of this node that can cut people off. What the setup has decided about IPv6 the gateway brings here when it has a database.
+-- Settings of this node that can lock people out. The gateway stores the choice of the setup about IPv6 here once it has a database.
 CREATE TABLE system_settings (
     id           uuid PRIMARY KEY,
     created_at   timestamptz NOT NULL,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds DIST/gateway_VERSION_ARCH.deb from the programs in DIST/build/VERSION/bin: packaging/deb/build.sh DIST VERSION. Two builds of
-# one commit are the same, byte by byte.
+# Builds DIST/gateway_VERSION_ARCH.deb from the programs in DIST/build/VERSION/bin: packaging/deb/build.sh DIST VERSION. Builds are
+# reproducible, byte by byte.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 nfpm=$(packaging/tool.sh nfpm)
@@ -26,16 +26,16 @@ done
 go run ./packaging/notices -programs "$STAGE/bin" -ui ui -modules "$(go env GOMODCACHE)" -go "$(go env GOROOT)" \
 	-version "$VERSION" -date "$SOURCE_DATE_EPOCH" -copyright "$docs/copyright" -sbom "$docs/sbom.cdx.json"
 
-# nfpm reads variables in a few fields alone.
+# nfpm itself expands variables in a few fields only.
 config=$(<packaging/deb/nfpm.yaml)
 for name in VERSION ARCH STAGE MTIME; do
 	config=${config//"\${$name}"/${!name}}
 done
-# Made aside and renamed: one that is cut short is no package.
+# Built elsewhere and renamed, so that an interrupted build leaves no incomplete package.
 name=gateway_${VERSION}_$ARCH.deb
 "$nfpm" package --config <(echo "$config") --packager deb --target "$STAGE/$name"
 if [ "$COMPRESSION" = xz ]; then
-	# The programs have much in common, further apart than nfpm's own xz looks: with that, the package is twice as large.
+	# The programs have much in common, but beyond the window of nfpm's own xz, which makes the package twice as large.
 	(
 		cd "$STAGE"
 		ar x "$name"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a signed apt repository in DIST/apt of the packages in DIST: packaging/deb/repository.sh DIST. SIGNING_KEY names the key of the caller's keyring that signs it;
-# without one, a key is made and kept in DIST/keyring, which is good for tests and for a network of one's own. Beside the repository
-# lie its public key and the source that a machine adds.
+# Creates a signed apt repository in DIST/apt from the packages in DIST: packaging/deb/repository.sh DIST. SIGNING_KEY names the key of the caller's keyring that
+# signs it; without it, a key is created and kept in DIST/keyring, which is enough for tests and private networks. The repository also contains its public key
+# and the apt source to add to machines.
 set -euo pipefail
 cd "${1:?folder}"
 url=${REPOSITORY_URL:-file:$PWD/apt}
@@ -24,7 +24,7 @@ if [ -z "$key" ]; then
 	trap 'gpgconf --kill gpg-agent' EXIT
 fi
 
-# Made beside and renamed: who reads it meanwhile sees the former one, or this one.
+# Built elsewhere and renamed, so that clients see either the previous repository or the new one.
 work=apt.new
 rm -rf "$work"
 mkdir -p "$work/pool"

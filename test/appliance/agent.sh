@@ -1,6 +1,6 @@
 #!/bin/sh
-# Does on the emulated machine what the test asks for on its second serial port: a line with a script, answered by a line with its
-# status and what it printed. Scripts and output are in base64.
+# Executes scripts of the test on the emulated machine, over its second serial port: a line with a script is answered by a line with its
+# status and output. Scripts and output are in base64.
 stty -F /dev/ttyS1 raw -echo
 exec <>/dev/ttyS1 >&0
 echo ready

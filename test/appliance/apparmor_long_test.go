@@ -17,19 +17,19 @@ var harmless = map[denial]string{
 	{"unbound", "net_admin"}: "it asks for larger socket buffers than the kernel allows, and goes on with what it gets",
 }
 
-// Every Debian has AppArmor, which keeps daemons, and the same programs when they check a configuration, from what their profiles do not
-// list. A node has none, because it runs on this machine's kernel: what is installed there boots with Debian's.
+// Every Debian has AppArmor, which denies daemons, and the same programs when they check a configuration, what their profiles do not
+// list. A node has none, because it runs on this machine's kernel: so this test boots what was installed there with Debian's kernel.
 func TestAppArmor(t *testing.T) {
 	installed := newAppliance(t)
 	installed.install(t, append([]string{"apparmor"}, detection...)...)
 	image := installed.disk(t)
 	began := time.Now()
-	// Debian 12's kernel lets no one else have the IPv4 address that the installation has bound: the gateway gets another one beside it.
+	// Debian 12's kernel does not allow binding the IPv4 address of the installation again: the gateway gets another one.
 	g := newGateway(t, emulate(t, image), emulationPace, "198.51.100.3")
 	g.waitUp(t)
 	t.Logf("up %s after power-on", time.Since(began).Round(time.Second))
 
-	// This has to be found in the log, or nothing would be.
+	// This must be found in the log: otherwise the test would not find anything.
 	refused := denial{"/usr/sbin/chronyd", "/srv/agent"}
 	if out, err := g.Run(t.Context(), "chronyd", "-p", "-f", refused.what); err == nil || !strings.Contains(out, "Permission denied") {
 		t.Fatalf("chronyd reads what it must not: %v, %s", err, out)
@@ -60,7 +60,7 @@ func TestAppArmor(t *testing.T) {
 
 var deniedField = regexp.MustCompile(`\b(profile|name|capname)="([^"]*)"`)
 
-// denials are the lines of the kernel's log that tell what AppArmor has denied since the boot.
+// denials returns the denials of AppArmor in the kernel's log since boot.
 func (g *gateway) denials(t *testing.T) map[denial][]string {
 	t.Helper()
 	if first := g.sh(t, "dmesg | head -n 1"); !strings.Contains(first, "Linux version") {

@@ -27,7 +27,7 @@ type fields map[string]any
 
 // machine is what a gateway is installed on.
 type machine interface {
-	// Run runs a command there, and answers what it printed.
+	// Run runs a command there, and returns its output.
 	Run(ctx context.Context, argv ...string) (string, error)
 	// Dial connects to it from its WAN.
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
@@ -38,7 +38,7 @@ type gateway struct {
 	machine
 	*labtest.Browser
 	pace time.Duration // how many times longer than on a node things take
-	wan  string        // the address that it is told to have there
+	wan  string        // its address on the WAN
 }
 
 func newGateway(t *testing.T, m machine, pace time.Duration, wan string) *gateway {
@@ -140,7 +140,7 @@ func (g *appliance) publish(t *testing.T, version string) {
 	g.offer(t, "package", "repository", "VERSION="+version)
 }
 
-// withdraw removes all versions from where they were built, but for the one that is installed: each of them takes much of the machine's
+// withdraw removes all versions except the installed one from the folder of builds, because each of them takes up much
 // memory.
 func (g *appliance) withdraw(t *testing.T) {
 	t.Helper()
@@ -159,7 +159,7 @@ func (g *appliance) withdraw(t *testing.T) {
 	}
 }
 
-// offer has make fill the node's repository, and the node look there.
+// offer runs make to fill the node's repository, and updates the node's package lists.
 func (g *appliance) offer(t *testing.T, targets ...string) {
 	t.Helper()
 	if err := node.Make(t.Context(), tree, g.dist, []string{"COMPRESSION=none"}, targets...); err != nil {
@@ -232,7 +232,7 @@ func (g *gateway) allLive(t *testing.T) {
 	}
 }
 
-// tells complains unless a command succeeds and prints a text.
+// tells returns an error unless a command succeeds and prints a text.
 func (g *gateway) tells(t *testing.T, text string, argv ...string) error {
 	t.Helper()
 	out, err := g.Run(t.Context(), argv...)
@@ -242,7 +242,7 @@ func (g *gateway) tells(t *testing.T, text string, argv ...string) error {
 	return nil
 }
 
-// sh runs a script on the machine, which has to succeed.
+// sh runs a script on the machine, which must succeed.
 func (g *gateway) sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := g.Run(t.Context(), "sh", "-ec", script)

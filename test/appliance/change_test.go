@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-// live makes a change that every component it concerns has to have done when it is answered, and returns the row's id.
+// live makes a change, checks that all its components are live when it is answered, and returns the row's id.
 func (g *gateway) live(t *testing.T, method, path string, body fields) string {
 	t.Helper()
 	status := 200
@@ -61,10 +61,10 @@ func (g *gateway) everyComponentChanges(t *testing.T) {
 	g.serves(t)
 }
 
-// tunnelRuns asks for who does the tunnel: the kernel, or where it cannot, a unit.
+// tunnelRuns checks what runs the tunnel: the kernel, or a unit if the kernel cannot.
 const tunnelRuns = `if ip -details link show dev wg-office | grep -qw wireguard; then echo active; else systemctl is-active 'gateway-wireguard@wg\x2doffice.service'; fi`
 
-// serves asks every daemon and the kernel for what everyComponentChanges has set.
+// serves checks every daemon and the kernel for what everyComponentChanges has set.
 func (g *gateway) serves(t *testing.T) {
 	t.Helper()
 	for command, want := range map[string]string{
@@ -120,7 +120,7 @@ func traffic(t *testing.T, g *appliance) {
 	}
 }
 
-// get asks HAProxy for a site.
+// get requests a site from HAProxy.
 func (g *appliance) get(t *testing.T, site string) string {
 	t.Helper()
 	conn, err := g.Dial(t.Context(), "tcp", node.Address+":80")
@@ -138,7 +138,7 @@ func (g *appliance) get(t *testing.T, site string) string {
 	return string(body)
 }
 
-// reachable tells whether a port of the node accepts connections from the WAN.
+// reachable reports whether a port of the node accepts connections from the WAN.
 func (g *appliance) reachable(port int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

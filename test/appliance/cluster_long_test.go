@@ -120,7 +120,7 @@ func virtualAddress(t *testing.T, one, two *appliance) {
 		g.areConfined(t, clusterDaemons)
 	}
 	waittest.Until(t, "one node has the virtual address", func() bool { return one.hasVIP(t) != two.hasVIP(t) })
-	// Killed, it is there again, and the address is not on both.
+	// After a kill it restarts, and only one node has the address.
 	holder := one
 	if two.hasVIP(t) {
 		holder = two
@@ -248,7 +248,7 @@ func standbyThatStays(t *testing.T, one, two *appliance) {
 	one.well(t)
 }
 
-// publishSite publishes a site on both, and answers how it is used at the virtual address.
+// publishSite publishes a site on both, and returns how to request it at the virtual address.
 func publishSite(t *testing.T, one, two *appliance) people.Site {
 	t.Helper()
 	one.listenOutside(t, "198.51.100.1:8080", origin)
@@ -264,7 +264,7 @@ func publishSite(t *testing.T, one, two *appliance) people.Site {
 	return site
 }
 
-// rollingUpdate updates both, the standby first, while people use a site at the virtual address. The API of the primary is killed at each thing that it does, and goes on.
+// rollingUpdate updates both, the standby first, during requests to a site at the virtual address. The API of the primary is killed at each step, and continues.
 func rollingUpdate(t *testing.T, one, two *appliance) {
 	site := publishSite(t, one, two)
 	const points = "/var/lib/gateway/failpoints"
@@ -322,7 +322,7 @@ func rollingUpdate(t *testing.T, one, two *appliance) {
 	})
 }
 
-// leaveCluster has the second machine leave: it is a gateway without a cluster again, and the first one keeps nothing for it.
+// leaveCluster makes the second machine leave: it becomes a single gateway, and the first one keeps nothing of it.
 func leaveCluster(t *testing.T, one, two *appliance) {
 	var nodes []struct{ ID, FQDN string }
 	one.Must(t, http.MethodGet, "/cluster/nodes", nil, 200, &nodes)

@@ -19,8 +19,8 @@ func capabilities(numbers ...int) (set uint64) {
 	return set
 }
 
-// confinedDaemons are those that run on one node, and what each may have of root. Debian has chronyd set the clock and bind its ports, and
-// takes a list of others away.
+// confinedDaemons are those of a single node with their allowed capabilities. Debian lets chronyd set the clock and bind its ports, and
+// removes a list of others.
 var confinedDaemons = map[string]uint64{
 	"haproxy":                   capabilities(unix.CAP_NET_BIND_SERVICE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_KILL),
 	"squid":                     capabilities(unix.CAP_NET_BIND_SERVICE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_DAC_OVERRIDE, unix.CAP_KILL),
@@ -44,7 +44,7 @@ for socket in /run/dbus/system_bus_socket /run/systemd/private /run/gateway-help
 for folder in /etc /usr /root /boot /var/lib/dpkg /var/lib/gateway $RUN /run/systemd /run/systemd/system /run/gateway-helper; do ! touch "$folder/written" 2>/dev/null || echo "writes $folder"; done
 `
 
-// areConfined looks at the running daemons, most of which begin as root: they cannot do what root can.
+// areConfined checks that the running daemons, most of which start as root, lack root's capabilities.
 func (g *appliance) areConfined(t *testing.T, daemons map[string]uint64) {
 	t.Helper()
 	for _, socket := range []string{"/run/dbus/system_bus_socket", "/run/systemd/private", "/run/gateway-helper/helper.sock"} {
@@ -52,7 +52,7 @@ func (g *appliance) areConfined(t *testing.T, daemons map[string]uint64) {
 	}
 	for _, unit := range slices.Sorted(maps.Keys(daemons)) {
 		run := "/run"
-		if unit == "unbound" || unit == "chrony" { // Debian has AppArmor close what is not theirs there
+		if unit == "unbound" || unit == "chrony" { // Debian's AppArmor profile denies it the rest there
 			run = ""
 		}
 		if reached := g.sh(t, "RUN="+run+" nsenter --target "+g.pid(t, unit)+" --mount sh -c '"+outOfReach+"'"); reached != "" {
@@ -85,7 +85,7 @@ func (g *appliance) areConfined(t *testing.T, daemons map[string]uint64) {
 
 func daemonsAreConfined(t *testing.T, g *appliance) {
 	g.areConfined(t, confinedDaemons)
-	// squid reads its files again where it is confined, and is not restarted for that.
+	// squid rereads its files inside of its sandbox, without a restart.
 	squid := g.pid(t, "squid")
 	g.live(t, http.MethodPost, "/forward-proxy/acls", fields{"name": "elsewhere", "type": "dst", "value": "203.0.113.0/24", "action": "deny"})
 	if g.pid(t, "squid") != squid {

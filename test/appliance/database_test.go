@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// database is what PostgreSQL gets from the package: whenever the API starts, also when PostgreSQL comes later, and when the gateway becomes the primary of
+// database tests how the package sets up PostgreSQL: whenever the API starts, even if PostgreSQL starts later, and when the gateway becomes the primary of
 // a cluster.
 func database(t *testing.T, g *appliance) {
 	show := func(property string) string {
@@ -66,7 +66,7 @@ func database(t *testing.T, g *appliance) {
 	if key := g.sh(t, "stat -c '%U:%G %a' /etc/postgresql/gateway/node.pem"); strings.TrimSpace(key) != "postgres:postgres 600" {
 		t.Errorf("the key belongs to %s", key)
 	}
-	// What is there already is not written again with each look at the other nodes.
+	// Unchanged files are not written again at each check of the other nodes.
 	before = ran("")
 	time.Sleep(15 * time.Second)
 	if now := show("InvocationID"); now != before {

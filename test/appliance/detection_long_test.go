@@ -10,8 +10,8 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// CrowdSec may be installed after the gateway, while detection is off or on, and be purged and come again: then it detects, and its bouncer drops,
-// without anybody's help.
+// CrowdSec may be installed after the gateway, while detection is off or on, and be purged and installed again: then it detects, and its bouncer drops,
+// without manual steps.
 func TestCrowdSecComesLater(t *testing.T) {
 	g := newAppliance(t)
 	g.install(t)

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// Programs that look at the network are run by a unit that is not root, in the sandbox of the package.
+// Diagnostic programs are run by a unit without root, in the sandbox of the package.
 func diagnostics(t *testing.T, g *appliance) {
 	for _, x := range []struct {
 		tool   string

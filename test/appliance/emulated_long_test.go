@@ -25,7 +25,7 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-// emulated is a machine with a kernel of its own: Debian's, which has AppArmor.
+// emulated is a machine with a separate kernel: Debian's, which has AppArmor.
 type emulated struct {
 	qemu    *exec.Cmd // in the machine's WAN
 	ended   chan struct{}
@@ -57,14 +57,14 @@ ExecStart=/bin/sh /srv/agent
 WantedBy=multi-user.target
 `
 
-// disk switches the node off, and makes a disk of it that emulate boots.
+// disk switches the node off, and creates a disk from it for emulate.
 func (g *appliance) disk(t *testing.T) (image string) {
 	t.Helper()
 	g.write(t, "/srv/agent", agentScript)
 	g.write(t, "/etc/systemd/system/agent.service", []byte(agentUnit))
 	// There is no udev that would do this.
 	g.write(t, "/etc/modules-load.d/network-cards.conf", []byte("virtio_net\n"))
-	// The machine has a clock of its own.
+	// The machine has its own clock.
 	g.sh(t, "systemctl enable agent.service 2>&1; rm /etc/systemd/system/chrony.service.d/zz-test.conf")
 	image = filepath.Join(t.TempDir(), "disk")
 	err := g.Off(t.Context(), func(mounts, root string) error {
@@ -80,7 +80,7 @@ func (g *appliance) disk(t *testing.T) (image string) {
 	return image
 }
 
-// emulate boots a disk, which stays as it is, in a machine that goes with the test.
+// emulate boots a disk, without changing it, in a machine that ends with the test.
 func emulate(t *testing.T, image string) *emulated {
 	t.Helper()
 	console := filepath.Join(t.TempDir(), "console")

@@ -25,9 +25,9 @@ import (
 	"edge.internal/gateway/test/appliance/attacker/wish"
 )
 
-// Who has taken the API over hands changed files to the installed helper, while strace watches the helper, the checkers and the daemons: what
-// is not refused does nothing but a daemon's job. GATEWAY_MUTATIONS says how many files are tried; for each 250 of them, every daemon is
-// started with one more. HostileAPI shows that each hostile text is refused.
+// An attacker who controls the API submits mutated files to the installed helper, while strace watches the helper, the checkers and the daemons: what
+// is not refused only does a daemon's job. GATEWAY_MUTATIONS is the number of files; for each 250 of them, every daemon is
+// started with one more. HostileAPI tests that each hostile text is refused.
 func hostileFiles(t *testing.T, g *appliance) {
 	changes := longtest.Number(t, "GATEWAY_MUTATIONS", 500, 500)
 	seed := longtest.Seed(t, uint64(time.Now().UnixNano()))
@@ -90,7 +90,7 @@ func (g *appliance) ownSubjects(t *testing.T) []fuzz.Subject {
 	return own
 }
 
-// attacks has the user gateway do what is wished, and looks at what strace says of a process, of what that starts, and of the attacker.
+// attacks executes the wish as the user gateway, and passes strace's events of a process, its children and the attacker to look.
 func (g *appliance) attacks(t *testing.T, w wish.Wish, pid string, look func(fuzz.Event)) (told wish.Told) {
 	t.Helper()
 	content, err := cbor.Marshal(w)
@@ -133,7 +133,7 @@ func quoted(argv []string) string {
 	return strings.Join(words, " ")
 }
 
-// checkersDoNothing: what the guard admits is checked by who is not root, opens nothing but the staged files and what every program reads, and runs nothing.
+// checkersDoNothing tests that the checkers of accepted files are not root, only open the staged files and what every program reads, and run nothing.
 func (g *appliance) checkersDoNothing(t *testing.T, w wish.Wish) {
 	checks := fuzz.Checks{Staging: host.CheckFolder, Programs: map[string]string{}, Reads: common}
 	for c := range fuzz.CheckedPlaces {
@@ -170,7 +170,7 @@ func (g *appliance) daemonsDoTheirJob(t *testing.T, w wish.Wish) {
 		}
 		j.unit[spec.Binary] = unit
 		j.does[unit] = map[string]bool{}
-		// A unit that is started again at once, many times, is no failure here.
+		// Frequent restarts of a unit are not a failure here.
 		g.write(t, "/run/systemd/system/"+unit.Service()+".d/zz-test.conf", []byte("[Unit]\nStartLimitIntervalSec=0\n"))
 	}
 	g.sh(t, "systemctl daemon-reload")
@@ -215,7 +215,7 @@ type jobs struct {
 	found   map[int][]string
 }
 
-// talks are calls that say who they are about with an address. Only those of sockets in files are looked at: to talk to others is a daemon's job.
+// talks matches calls that name their peer with an address. Only sockets in the file system are checked: talking to others is a daemon's job.
 var talks = regexp.MustCompile(`sun_path=@?"([^"]*)"`)
 
 func (j *jobs) look(e fuzz.Event) {
@@ -260,7 +260,7 @@ var number = regexp.MustCompile(`[0-9]+`)
 // defaults are files that squid has where its configuration does not name others. Its unit lets it make none of them.
 var defaults = map[host.Unit][]string{squid.Unit: {"/run/squid.pid", "/stdio:/var/spool/squid/netdb.state"}}
 
-// own tells whether a file is in a daemon's folders, or is one that every program reads, and is opened.
+// own reports whether a file is in a daemon's folders, or is one that every program reads, and is opened.
 func (j *jobs) own(unit host.Unit, e fuzz.Event, file string) bool {
 	if strings.HasPrefix(e.Call, "exec") {
 		return false

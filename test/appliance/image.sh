@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a disk of a Debian, with the kernel's modules: image.sh ROOT KERNEL IMAGE. The root loses its downloaded packages.
+# Creates a disk from a Debian, with the kernel's modules: image.sh ROOT KERNEL IMAGE. The root loses its downloaded packages.
 set -euo pipefail
 root=$1 kernel=$2 image=$3
 

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// speaks is a unit that says what is in a file, and is there until the journal has it: of one that is gone it knows less.
+// speaks is a unit that prints a file, and runs until the journal has it: of a unit that has ended, the journal knows less.
 func speaks(t *testing.T, n *node.Node, unit string, text []byte) {
 	t.Helper()
 	if err := n.Write("/root/"+unit+".txt", text); err != nil {
@@ -38,13 +38,13 @@ func speaks(t *testing.T, n *node.Node, unit string, text []byte) {
 	}
 }
 
-// speak has the shell itself say what is in a file.
+// speak lets the shell itself print a file.
 const speak = `while IFS= read -r line; do printf '%s\n' "$line"; done < "$1"
 journalctl --sync
 `
 
-// TestRealJournal reads what a real journald keeps, by the same code as gateway-helper: hostile, huge and binary texts, other units,
-// levels, pages and what comes.
+// TestRealJournal reads the journal of a real journald with the code of gateway-helper: hostile, huge and binary texts, other units,
+// levels, pages and new entries.
 func TestRealJournal(t *testing.T) {
 	n := boot(t, release())
 	if err := n.Write("/root/speak.sh", []byte(speak)); err != nil {
@@ -64,7 +64,7 @@ func TestRealJournal(t *testing.T) {
 	if err := n.BringAgent(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// An entry of megabytes with bytes that are no text comes by the journal's own protocol.
+	// An entry of megabytes with invalid UTF-8 is sent by the journal's own protocol.
 	for unit, run := range map[string]string{"squid": node.SpeakAtOnce(8 << 20), "chrony": "/bin/false"} {
 		if err := n.Write("/etc/systemd/system/"+unit+".service", []byte("[Service]\nType=oneshot\nExecStart="+run+"\n")); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestRealJournal(t *testing.T) {
 		}
 		return list
 	}
-	own := func(q host.JournalQuery) (list []string) { // what the unit said itself
+	own := func(q host.JournalQuery) (list []string) { // what the unit itself has printed
 		for _, e := range find(q).Entries {
 			if !slices.ContainsFunc(e.Fields, func(f host.JournalField) bool { return f.Name == "pid" && f.Value == "1" }) {
 				list = append(list, e.Text)
@@ -130,7 +130,7 @@ func TestRealJournal(t *testing.T) {
 		t.Errorf("errors: %q", texts(f))
 	}
 
-	// Page by page it is the same as at once.
+	// Pages return the same as a single query.
 	q := host.JournalQuery{Sources: []host.LogSource{unbound.LogSource, haproxy.LogSource}, Level: host.LevelDebug}
 	whole := texts(find(q))
 	var paged []string
@@ -153,7 +153,7 @@ func TestRealJournal(t *testing.T) {
 		t.Errorf("%d and %d of %d entries", len(later), len(earlier), len(all))
 	}
 
-	// What comes is told when it comes.
+	// New entries are streamed.
 	heard := make(chan node.Found, 1)
 	go func() {
 		f, err := n.SearchJournal(t.Context(), "follow", host.JournalQuery{Sources: []host.LogSource{wireguard.LogSource}, Level: host.LevelDebug, Words: []string{"speaks"}, Since: time.Now(), Limit: 2})

@@ -6,7 +6,7 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-// boot boots a bare Debian, which goes with the test.
+// boot boots a bare Debian, which is removed with the test.
 func boot(t *testing.T, release string) *node.Node {
 	t.Helper()
 	n, err := node.Boot(t.Context(), release)

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-// reboot reboots as often as GATEWAY_REBOOTS says, or three times. From the first packet on the closed port is closed.
+// reboot reboots GATEWAY_REBOOTS times, by default three. The closed port is closed from the first packet on.
 func reboot(t *testing.T, g *appliance) {
 	for n := range longtest.Number(t, "GATEWAY_REBOOTS", 3, 3) {
 		before := g.state(t)
@@ -59,8 +59,8 @@ func (g *appliance) state(t *testing.T) string {
 	})
 }
 
-// changeUnconfirmed closes the open port, and changes what else everyComponentChanges has made, in a way that is not confirmed: a machine that
-// boots has all of it back.
+// changeUnconfirmed closes the open port, and makes other unconfirmed changes to what everyComponentChanges has created: a reboot
+// reverts all of them.
 func (g *appliance) changeUnconfirmed(t *testing.T) {
 	t.Helper()
 	id := func(path, name string) string {
@@ -147,9 +147,9 @@ func (g *appliance) probe(t *testing.T, port int, do func()) (asked, opened int)
 	return asked, opened
 }
 
-// Without a database, what was last applied is there after a reboot.
+// Without a database, the last applied configuration is restored after a reboot.
 func rebootWithoutDatabase(t *testing.T, g *appliance) {
-	// It is stopped first: masked while it runs, it would have no command to stop it, and hold up the reboot for 90 s.
+	// It is stopped first: if it were masked while it runs, it would have no stop command, and delay the reboot by 90 s.
 	g.sh(t, "systemctl disable postgresql 2>&1; systemctl stop 'postgresql*'; systemctl mask postgresql postgresql@15-main postgresql@17-main 2>&1")
 	asked, opened := g.probe(t, 7778, func() { g.restart(t) })
 	if asked == 0 || opened > 0 {

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-// mirrorsAway leaves the machine sound when its package mirrors cannot be reached, and says so where the versions are.
+// mirrorsAway makes the package mirrors unreachable: the machine keeps working, and the list of versions reports it.
 func mirrorsAway(t *testing.T, g *appliance) {
 	g.sh(t, "echo 'deb http://127.0.0.1:9/ away main' > /etc/apt/sources.list.d/away.list")
 	defer g.sh(t, "rm /etc/apt/sources.list.d/away.list")
@@ -35,7 +35,7 @@ func remove(t *testing.T, g *appliance) {
 	}
 	out := g.sh(t, "apt-get remove -y -q gateway 2>&1")
 	t.Log(node.Tail(out))
-	// Without its packet filter the machine is no router, as it was none before, and it is said what is open.
+	// Without its packet filter the machine does not forward, as before, and the output lists the open ports.
 	if on := g.sh(t, forwards); on != "0\n0" {
 		t.Errorf("the machine still forwards: %s", on)
 	}
@@ -78,7 +78,7 @@ func purge(t *testing.T, g *appliance) {
 	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") || strings.Contains(list, ".deb") {
 		t.Errorf("the last copy has %s", list)
 	}
-	// The installed package and those of upgrades are not in it, so it is small.
+	// It contains neither the installed package nor those of upgrades, so it is small.
 	var size int
 	if _, err := fmt.Sscan(g.sh(t, "stat -c %s "+saved), &size); err != nil || size > largestLastCopy {
 		t.Errorf("the last copy has %d bytes: %v", size, err)

@@ -20,7 +20,7 @@ type lastRestore struct {
 	Steps                           []struct{ Name, State, Error, Output string }
 }
 
-// restore brings back what was backed up, on a machine where the gateway's programs are neither root nor the database's superuser.
+// restore restores a backup on a machine where the gateway's programs are neither root nor the database's superuser.
 func restore(t *testing.T, g *appliance) {
 	before := g.records(t)
 	backup := g.backUp(t)
@@ -39,14 +39,14 @@ func restore(t *testing.T, g *appliance) {
 	g.leftNothing(t)
 }
 
-// powerCuts takes the power away in the middle of restores: what the machine has after it has booted again is all of the old, or all of the new.
+// powerCuts cuts the power in the middle of restores: after the next boot the machine has all of the old data, or all of the new.
 func powerCuts(t *testing.T, g *appliance) {
 	before := g.records(t)
 	backup := g.backUp(t)
 	for _, at := range []string{"verify", "load", "check", "swap", "confirm"} {
 		t.Run(at, func(t *testing.T) {
 			var changed []string
-			// A machine that has much to do may look too late.
+			// On a busy machine the check may come too late.
 			for tries := 1; ; tries++ {
 				g.addZone(t, fmt.Sprintf("%s-%d.example.net", at, tries))
 				changed = g.records(t)
@@ -76,7 +76,7 @@ func powerCuts(t *testing.T, g *appliance) {
 
 var errTooLate = errors.New("the restore was further already")
 
-// cutAt begins a restore, and takes the power away while it is at a step.
+// cutAt begins a restore, and cuts the power while it is at a step.
 func (g *appliance) cutAt(t *testing.T, backup, step string) error {
 	t.Helper()
 	var begun struct{ ID string }
@@ -103,7 +103,7 @@ func (g *appliance) leftNothing(t *testing.T) {
 	}
 }
 
-// backUp makes a backup, and answers its id.
+// backUp creates a backup, and returns its id.
 func (g *appliance) backUp(t *testing.T) string {
 	t.Helper()
 	var b struct{ ID, Status, Error string }
@@ -136,7 +136,7 @@ func (g *appliance) records(t *testing.T) (names []string) {
 func (g *appliance) readRestore(t *testing.T) (r lastRestore) {
 	t.Helper()
 	if out, err := g.Run(t.Context(), "cat", "/var/lib/gateway-restore/restore.json"); err == nil {
-		_ = json.Unmarshal([]byte(out), &r) // it is replaced as a whole, and may not be there yet
+		_ = json.Unmarshal([]byte(out), &r) // it is replaced as a whole, and may not exist yet
 	}
 	return r
 }
@@ -158,7 +158,7 @@ func (g *appliance) restored(t *testing.T, backup string) (r lastRestore) {
 	return r
 }
 
-// comesBack wants the gateway to serve, with every component.
+// comesBack waits until the gateway works, with every component.
 func (g *appliance) comesBack(t *testing.T) {
 	t.Helper()
 	g.waitUp(t)

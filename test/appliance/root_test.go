@@ -64,7 +64,7 @@ func notRoot(t *testing.T, g *appliance) {
 	if out, err := g.Run(t.Context(), "setpriv", "--reuid=gateway", "--regid=gateway", "--init-groups", "dd", "if=/dev/null", "of=/etc/gateway/master.key"); err == nil {
 		t.Errorf("the user gateway writes the master key: %s", out)
 	}
-	// What reads strangers' requests has nothing of the others, either; they may ask it how it stands, and only HAProxy may ask it for a verdict.
+	// The programs that parse untrusted requests have no access to the others, either; those may query their state, and only HAProxy may request a verdict.
 	for _, secret := range []string{"cat /etc/gateway/master.key", "ls /var/lib/gateway", "ls /run/gateway-helper", "psql -d gateway -c 'SELECT * FROM account_users'"} {
 		if out, err := g.Run(t.Context(), "runuser", "-u", "gateway-waf", "--", "sh", "-c", secret); err == nil || !strings.Contains(strings.ToLower(out), "permission denied") {
 			t.Errorf("the user gateway-waf, %s: %v, %s", secret, err, out)
@@ -95,7 +95,7 @@ func (g *appliance) bringAttacker(t *testing.T) {
 	g.sh(t, "chmod 755 /srv/attacker")
 }
 
-// A gateway-api that an attacker has taken over gets nothing out of gateway-helper that the gateway does not need.
+// A gateway-api that an attacker has taken over gets nothing from gateway-helper that the gateway does not need.
 func hostileAPI(t *testing.T, g *appliance) {
 	g.bringAttacker(t)
 	g.sh(t, "touch /srv/before")

@@ -43,7 +43,7 @@ func (g *appliance) askService(t *testing.T, name string) (service, error) {
 	return service{}, fmt.Errorf("no service %s: %d %s", name, a.Status, a.Body)
 }
 
-// Services are what systemd says, with its times, and a failed one says why.
+// Services show the states and times of systemd, and a failed one has the reason.
 func services(t *testing.T, g *appliance) {
 	for kind, name := range map[string]string{"reverse-proxy": "haproxy", "forward-proxy": "squid", "dns": "unbound", "ntp": "chrony", "scheduler": "gateway-scheduler"} {
 		before := g.service(t, name)
@@ -51,7 +51,7 @@ func services(t *testing.T, g *appliance) {
 			t.Fatalf("%+v", before)
 		}
 		if kind == "reverse-proxy" {
-			// The answer comes before this very connection is cut, and those of the next moment.
+			// The answer is sent before this connection and those of the next moment are cut.
 			g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, nil)
 			waittest.UntilNil(t, "the reverse proxy is restarted and carries the console again", func() error {
 				now, err := g.askService(t, name)
@@ -105,14 +105,14 @@ func services(t *testing.T, g *appliance) {
 	g.sh(t, "systemctl stop squatter")
 	g.allLive(t)
 
-	// Who takes the packet filter apart gets it back, also when the tables of others change at the same time.
+	// A modified packet filter is restored, even if the tables of others change at the same time.
 	g.sh(t, "nft add table inet other; nft flush chain inet gateway input")
 	waittest.UntilNil(t, "the packet filter is back", func() error {
 		return g.tells(t, "anti-lockout", "nft", "list", "chain", "inet", "gateway", "input")
 	})
 	g.allLive(t)
 
-	// Killed, they come back, and what they did goes on.
+	// Killed programs restart, and continue their work.
 	for _, unit := range []string{"gateway-helper", "gateway-api"} {
 		before := g.pid(t, unit)
 		g.sh(t, "kill -9 "+before)

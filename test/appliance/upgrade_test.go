@@ -20,7 +20,7 @@ type lastUpgrade struct {
 	Steps                         []struct{ Name, State, Error, Output string }
 }
 
-// upgrade replaces the gateway by the next version while a client of the API looks on.
+// upgrade upgrades the gateway to the next version while a client uses the API.
 func upgrade(t *testing.T, g *appliance) {
 	// What the machine is: the installed version, and none that is newer.
 	if p := g.versions(t); p.Installed != "1.0.0" || p.Available != "1.0.0" {
@@ -41,7 +41,7 @@ func upgrade(t *testing.T, g *appliance) {
 	}
 }
 
-// killedUpgrades are gone on with: the program that does them is killed in the middle.
+// killedUpgrades tests that upgrades continue after their program is killed.
 func killedUpgrades(t *testing.T, g *appliance) {
 	for n, at := range []string{"unpacked", "fetch", "back-up", "verify", "install", "confirm"} {
 		version := fmt.Sprintf("1.1.%d", n+1)
@@ -56,7 +56,7 @@ func killedUpgrades(t *testing.T, g *appliance) {
 	}
 }
 
-// brokenUpgrades are taken back, and say why.
+// brokenUpgrades tests that broken upgrades are rolled back, with a reason.
 func brokenUpgrades(t *testing.T, g *appliance) {
 	version := g.versions(t).Installed
 	for _, x := range []struct {
@@ -92,7 +92,7 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 
 type packageVersion struct{ Name, Installed, Available string }
 
-// versions asks until there is an answer: on a busy machine apt takes longer than a request may.
+// versions retries until there is an answer: on a busy machine apt takes longer than a request may.
 func (g *appliance) versions(t *testing.T) (found packageVersion) {
 	t.Helper()
 	waittest.Within(t, 4*time.Minute, "apt tells the versions", func() error {
@@ -108,7 +108,7 @@ func (g *appliance) versions(t *testing.T) (found packageVersion) {
 	return found
 }
 
-// begin asks for an upgrade; the answer comes before anything is replaced.
+// begin requests an upgrade; the answer is sent before anything is replaced.
 func (g *appliance) begin(t *testing.T, version string) {
 	t.Helper()
 	if p := g.versions(t); p.Available != version {
@@ -154,7 +154,7 @@ func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 	return u
 }
 
-// runs wants a version to serve, all of it, and the API to tell how the last upgrade ended.
+// runs checks that a version works, with all components, and that the API shows the result of the last upgrade.
 func (g *appliance) runs(t *testing.T, version string) {
 	t.Helper()
 	g.waitUp(t)

@@ -21,7 +21,7 @@ func (g *appliance) hasVIP(t *testing.T) bool {
 	return strings.Contains(g.sh(t, "ip -o address show dev eth0"), " "+vip+"/")
 }
 
-// virtualFiles are keepalived's on a node that hears no other one.
+// virtualFiles are keepalived's on a node that receives no advertisements.
 func virtualFiles(t *testing.T) []host.File {
 	t.Helper()
 	files, err := vrrp.Render(vrrp.Config{
@@ -35,8 +35,8 @@ func virtualFiles(t *testing.T) []host.File {
 	return files
 }
 
-// keepalivedServes has systemd start keepalived with the gateway's file, confined as it is: it takes the virtual address. The API is away,
-// because it would stop keepalived where there is no cluster.
+// keepalivedServes starts keepalived with systemd and the gateway's file, in its sandbox: it takes over the virtual address. The API is stopped,
+// because it would stop keepalived outside of a cluster.
 func keepalivedServes(t *testing.T, g *appliance) {
 	g.sh(t, "systemctl stop gateway-api")
 	for _, f := range virtualFiles(t) {

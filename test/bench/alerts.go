@@ -23,34 +23,34 @@ import (
 )
 
 const (
-	// alertFlood is how many alerts there are within a minute. They come at that rate in alertPairs slices, each beside a slice without any, and
-	// what is missing then comes at once.
+	// alertFlood is the number of alerts within a minute. They are raised at that rate in alertPairs slices, each next to a slice without alerts;
+	// the rest is raised at once at the end.
 	alertFlood = 10_000
 	alertPairs = 10
 	alertSlice = 2200 * time.Millisecond
-	// alertSettles is what is left out between slices.
+	// alertSettles is the pause between slices, which is not measured.
 	alertSettles = 300 * time.Millisecond
 	// alertSenders is how many report them at a time.
 	alertSenders = 8
-	// alertPace is how often the API is asked something meanwhile.
+	// alertPace is the interval of requests to the API in the meantime.
 	alertPace = 10 * time.Millisecond
-	// alertsEndWithin is how long the receiver that takes alerts may wait for the last of them: there is a digest a minute.
+	// alertsEndWithin is the time limit for the last alert at the receiver that accepts them: there is a digest a minute.
 	alertsEndWithin = 5 * time.Minute
 	// alertReceivers is where the receivers of the alerts are, in the lab.
 	alertReceivers = "198.51.100.2:8099"
 )
 
-// alertBench is a lab with three receivers of alerts: one takes them, one refuses, and one never answers.
+// alertBench is a lab with three receivers of alerts: one accepts them, one refuses, and one never answers.
 type alertBench struct {
 	*bench
 	user    string
-	told    atomic.Int64 // alerts that the first was told of, alone or in a digest
+	told    atomic.Int64 // alerts that the first receiver got, alone or in a digest
 	digests atomic.Int64
 	tries   [2]atomic.Int64 // of the other two
 }
 
-// measureAlerts compares how long the API takes to answer during a flood of alerts, two of whose three receivers do not take them, with how
-// long it takes beside it.
+// measureAlerts compares the response times of the API during a flood of alerts, which two of three receivers do not accept, with
+// those without alerts.
 func measureAlerts(ctx context.Context, s settings) ([]goal, error) {
 	r, err := newBench(ctx, s)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *alertBench) raise(ctx context.Context, port *alarm.Port, from, to int, 
 		senders.Go(func() {
 			for i := from + w; i < to; i += alertSenders {
 				time.Sleep(time.Until(begun.Add(over * time.Duration(i-from) / time.Duration(to-from))))
-				// A kind that no look of the scheduler ends.
+				// A kind that no check of the scheduler clears.
 				err := port.Raise(ctx, alarm.Alarm{Kind: remote.UploadFailed, Key: fmt.Sprintf("bench %d", i), Subject: fmt.Sprintf("Target %d", i), Message: "It does not answer."})
 				if err != nil {
 					failed.Store(&err)
@@ -195,7 +195,7 @@ func (b *alertBench) raise(ctx context.Context, port *alarm.Port, from, to int, 
 	return nil
 }
 
-// ask asks the API something for a while, reads and changes in turns, and answers how long each took.
+// ask sends requests to the API for a while, reads and changes in turns, and returns how long each took.
 func (b *alertBench) ask(d time.Duration) (took []float64, err error) {
 	begun := time.Now()
 	for i := 0; time.Since(begun) < d; i++ {
@@ -213,8 +213,8 @@ func (b *alertBench) ask(d time.Duration) (took []float64, err error) {
 	return took, nil
 }
 
-// end waits until the receiver that takes alerts was told all of them, and tells how many are missing there, in the history, or among
-// what the other two are still to be told or have refused.
+// end waits until the receiver that accepts alerts has all of them, and returns how many are missing there, in the history, or in the
+// deliveries to the other two.
 func (b *alertBench) end(ctx context.Context, n int) (lost int, err error) {
 	var events, deliveries, ok int
 	for begun := time.Now(); ; time.Sleep(time.Second) {

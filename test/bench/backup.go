@@ -40,7 +40,7 @@ type backupBench struct {
 	// id is that of the last backup, and altered how often the configuration was changed since the rows were stored.
 	id      string
 	altered int
-	// pid is the number of the API, grown how much memory a backup or a proof has taken at most over what it had before, and had what that was.
+	// pid is the PID of the API, had its memory before a backup or a proof, and grown the most that one of them has used in addition.
 	pid        int
 	grown, had float64
 }
@@ -88,7 +88,7 @@ func measureBackup(ctx context.Context, s settings) (goals []goal, err error) {
 			proven.add([2][]float64{{ours[1]}, {hand[1]}})
 		}
 	}
-	if _, err := sides[1](); err != nil { // the one that is restored has all changes
+	if _, err := sides[1](); err != nil { // the one that is restored contains all changes
 		return nil, err
 	}
 	goals = append(goals,
@@ -133,8 +133,8 @@ func (b *backupBench) settled() error {
 	return nil
 }
 
-// alter changes the files of three components, so that those of the last backup are not what their daemons run with: a proof has to ask the
-// checkers then.
+// alter changes the files of three components, so that they differ from those of the last backup: a proof then has to run the
+// checkers.
 func (b *backupBench) alter() error {
 	b.altered++
 	name := fmt.Sprintf("altered-%d", b.altered)
@@ -145,7 +145,7 @@ func (b *backupBench) alter() error {
 		b.settled())
 }
 
-// byGateway makes a backup and proves it after something was done, and tells how long each took.
+// byGateway calls between, creates a backup and proves it, and returns how long each took.
 func (b *backupBench) byGateway(between func() error) (took [2]float64, err error) {
 	var made struct {
 		ID, Status, Error string
@@ -170,7 +170,7 @@ func (b *backupBench) byGateway(between func() error) (took [2]float64, err erro
 	return took, nil
 }
 
-// ask asks for something, and tells how long that took. It notes the memory of it.
+// ask makes a request, and returns how long it took. It records the memory used.
 func (b *backupBench) ask(path string, into any) (took float64, err error) {
 	before, err := resident(b.pid)
 	if err != nil {
@@ -234,7 +234,7 @@ func run(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// restore restores the last backup after all its rows have gone, and tells for how long the API was away and how many rows are missing.
+// restore deletes all rows, restores the last backup, and measures how long the API was unavailable and how many rows are missing.
 func (b *backupBench) restore(ctx context.Context) ([]goal, error) {
 	fmt.Println("a restore of that; load", loadAverage())
 	d, err := db.Open(private.URL(b.lab.Path("/run/postgresql"), "gateway"))

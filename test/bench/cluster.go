@@ -30,7 +30,7 @@ const (
 	clusterAudit = 50000
 	// clusterChanges is how many changes are followed to the standby.
 	clusterChanges = 200
-	// following tells whether a node is a standby that replicates.
+	// following returns whether a node is a standby that replicates.
 	following = "SELECT role = 'standby' AND EXISTS (SELECT FROM pg_stat_subscription WHERE pid IS NOT NULL) FROM ha_state"
 )
 
@@ -139,7 +139,7 @@ func hashes(ctx context.Context, s settings, primary, _ *clusterNode) ([]goal, e
 	return []goal{{"K2 hash of the configuration", median(took), "ms", 50, false, fmt.Sprintf("up to %.1f ms", slices.Max(took))}}, nil
 }
 
-// syncs repairs a standby that has lost and changed rows, while a reader looks for all that it has not lost.
+// syncs repairs a standby with deleted and changed rows, while a reader checks that no other rows are missing.
 func syncs(ctx context.Context, s settings, _, standby *clusterNode) ([]goal, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -167,7 +167,7 @@ func syncs(ctx context.Context, s settings, _, standby *clusterNode) ([]goal, er
 	})
 	var took []float64
 	for range min(s.rounds, 5) {
-		time.Sleep(time.Second) // the one before tells the members when it has succeeded
+		time.Sleep(time.Second) // the previous sync informs the members when it has succeeded
 		for _, sql := range []string{"SET session_replication_role = replica", "DELETE FROM account_api_tokens WHERE name LIKE 'n11%'", "UPDATE account_api_tokens SET role = 'admin' WHERE name LIKE 'n12%'", "RESET session_replication_role"} {
 			if _, err := standby.conn.Exec(ctx, sql); err != nil {
 				return nil, err
@@ -200,7 +200,7 @@ func syncs(ctx context.Context, s settings, _, standby *clusterNode) ([]goal, er
 	}, nil
 }
 
-// promotes has the nodes change places while changes are made, and counts those that are lost.
+// promotes switches the roles of the nodes during changes, and counts lost changes.
 func promotes(ctx context.Context, s settings, one, other *clusterNode) ([]goal, error) {
 	var took []float64
 	lost, stored := 0, 0
@@ -278,8 +278,8 @@ func hangs(ctx context.Context, s settings, primary, standby *clusterNode) ([]go
 // clusterVIP is the virtual address on the lab's wan.
 const clusterVIP = "198.51.100.9"
 
-// patient is how long people wait for a connection and for an answer: longer than the second after which a kernel repeats the first packet of a connection. Those who measure for
-// how long no one has an answer are hasty.
+// patient is a client's timeout for a connection and for an answer: longer than the second after which a kernel retransmits the first packet of a connection. Clients that measure
+// how long no one gets an answer are hasty.
 const (
 	patient = 5 * time.Second
 	hasty   = time.Second / 4
@@ -317,7 +317,7 @@ func publish(ctx context.Context, primary, standby *clusterNode) (site traffic.S
 	return site, server.Close, err
 }
 
-// holds tells whether a node has the virtual address.
+// holds reports whether a node has the virtual address.
 func (n *clusterNode) holds() (has bool) {
 	_ = n.lab.Within(lab.Gateway, func() error {
 		list, err := net.InterfaceAddrs()
@@ -345,7 +345,7 @@ func moveVIP(ctx context.Context, to, from *clusterNode) error {
 	return errors.Join(from.give(ctx, to), from.drain("0"))
 }
 
-// fakeUpgrade is what an upgrade is to those who use a site: the node gives its virtual address away, and its programs are replaced. A lab has no apt.
+// fakeUpgrade does what clients notice of an upgrade: the node releases its virtual address, and its programs are replaced. A lab has no apt.
 func (n *clusterNode) fakeUpgrade(ctx context.Context, other *clusterNode) error {
 	if err := n.give(ctx, other); err != nil {
 		return err
@@ -358,7 +358,7 @@ func (n *clusterNode) fakeUpgrade(ctx context.Context, other *clusterNode) error
 	return errors.Join(n.api.waitReady(), n.drain("0"))
 }
 
-// served measures what people notice who use a site while the nodes change places, and at the end while the primary loses its power.
+// served measures what the users of a site notice while the nodes switch roles, and at the end while the primary loses its power.
 func served(ctx context.Context, s settings, primary, standby *clusterNode) (goals []goal, err error) {
 	site, stop, err := publish(ctx, primary, standby)
 	if err != nil {
@@ -403,7 +403,7 @@ func served(ctx context.Context, s settings, primary, standby *clusterNode) (goa
 			goal{"   without an answer", slices.Max(gaps), "s", what.gap, false, inSeconds(gaps)})
 	}
 
-	// Others come at any moment, and the kernel asks again only a second later for who has come already.
+	// Clients arrive at any moment, but the kernel retransmits the first packet of an earlier one only after a second.
 	site.Within = hasty
 	var gaps []float64
 	for range min(s.rounds, 3) {

@@ -15,7 +15,7 @@ const (
 	consoleRows = 10_000
 	// consoleFrames is how many frames a list that is scrolled draws, of those that an empty page draws: 40 of 60.
 	consoleFrames = 40.0 / 60
-	// consoleWork is how long the page's thread works for a frame, in milliseconds of its own time: 40 frames a second leave 25.
+	// consoleWork is the limit of the page's main-thread time per frame, in milliseconds: 40 frames a second leave 25.
 	consoleWork = 25
 )
 
@@ -24,7 +24,7 @@ type frames struct {
 	PerSecond float64 `json:"perSecond"`
 	// Longest is the longest time between two of them, in milliseconds.
 	Longest float64 `json:"longest"`
-	// Late is the share of those that took longer than 25 ms.
+	// Late is the share of frames that took longer than 25 ms.
 	Late float64 `json:"late"`
 }
 

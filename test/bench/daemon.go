@@ -27,7 +27,7 @@ var checkedChanges = []struct {
 	body                  func(n int) any
 	check                 host.Command
 	reads                 []host.Place
-	aside                 bool // a change need not ask the checker: it is measured beside it
+	aside                 bool // a change need not run the checker: that is measured separately
 }{
 	{name: "chronyd", component: "ntp", path: "/ntp/pools", check: chrony.Check, reads: []host.Place{chrony.DropIn}, body: func(n int) any {
 		return map[string]any{"kind": "server", "address": fmt.Sprintf("10.7.%d.%d", n>>8, n&255)}

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// dhcpReservations is how many there are when one more comes.
+	// dhcpReservations is the number of reservations to which one more is added.
 	dhcpReservations = 5000
-	// dhcpInFlight is how many come at once.
+	// dhcpInFlight is the number of concurrent changes.
 	dhcpInFlight = 50
 )
 
@@ -81,7 +81,7 @@ func measureDHCP(ctx context.Context, s settings) ([]goal, error) {
 	}, nil
 }
 
-// fill makes a subnet with its reservations, and turns the server on.
+// fill creates a subnet with its reservations, and turns the server on.
 func (b *dhcpBench) fill(ctx context.Context, n int) error {
 	var row struct{ ID string }
 	body := map[string]any{"interface": "lan0", "cidr": "10.10.0.0/16", "range_start": "10.10.240.0", "range_end": "10.10.250.0"}
@@ -111,13 +111,13 @@ func (b *dhcpBench) reserve(i int) error {
 	}, nil)
 }
 
-// reloads is how often Kea has read its file anew.
+// reloads is how often Kea has reread its file.
 func (b *dhcpBench) reloads() (int, error) {
 	log, err := os.ReadFile(b.lab.Log(kea.Unit))
 	return bytes.Count(log, []byte("DHCPSRV_MEMFILE_DB ")), err
 }
 
-// inFlight makes changes at once, and answers how many reloads they took.
+// inFlight makes changes concurrently, and returns how many reloads they caused.
 func (b *dhcpBench) inFlight(made int) (int, error) {
 	before, err := b.reloads()
 	if err != nil {

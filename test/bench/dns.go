@@ -16,11 +16,11 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// dnsBench is a lab with a resolver on its wan side, which counts what it is asked.
+// dnsBench is a lab with a resolver on its wan side, which counts its queries.
 type dnsBench struct {
 	*bench
 	asked atomic.Int64
-	// client asks unbound over conn.
+	// client queries unbound over conn.
 	client dns.Client
 	conn   *dns.Conn
 	// zones are that of the API, and that of the bare side.
@@ -28,7 +28,7 @@ type dnsBench struct {
 	made         int
 }
 
-// measureDNS compares one more record, until it is answered, with its commit and the bare order to unbound.
+// measureDNS compares adding a record, until it is answered, with its commit and the bare command to unbound.
 func measureDNS(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("a lab, with unbound")
 	r, err := newBench(ctx, s)
@@ -140,7 +140,7 @@ func (b *dnsBench) resolve(name string) error {
 	return err
 }
 
-// order tells unbound something.
+// order sends a command to unbound.
 func (b *dnsBench) order(text string) error {
 	conn, err := net.Dial("unix", b.lab.Path("/run/unbound.ctl"))
 	if err != nil {
@@ -157,8 +157,8 @@ func (b *dnsBench) order(text string) error {
 	return err
 }
 
-// bare is the commit of a record with its audit entry, and the order. It is one of the zone itself, which has that name
-// already, so that gateway and unbound stay in agreement.
+// bare is the commit of a record with its audit entry, and the command. The record is one of the zone itself, whose name already
+// exists, so that the gateway and unbound remain consistent.
 func (b *dnsBench) bare(ctx context.Context) error {
 	address := fmt.Sprintf("10.2.%d.%d", b.made/250, b.made%250)
 	if err := bareTransaction(ctx, b.pool, `INSERT INTO dns_records (id, created_at, updated_at, zone_id, name, type, value, ttl) VALUES ($1, now(), now(), $2, '@', 'A', $3, 3600)`, uuid.New(), b.theirs, address); err != nil {

@@ -15,7 +15,7 @@ const (
 	documentRows = 10_000
 	// documentPlan is how long the plan of a document may take that is stored already, in seconds.
 	documentPlan = 2
-	// documentApply is when somebody who applies one to an empty gateway would give up.
+	// documentApply is the time limit for applying a document to an empty gateway.
 	documentApply = 10 * time.Minute
 )
 
@@ -93,7 +93,7 @@ func (b *bench) export() ([]byte, error) {
 	return body, err
 }
 
-// exportAgain exports the configuration, and complains unless it is what was exported before.
+// exportAgain exports the configuration, and fails unless it is the same as before.
 func (b *bench) exportAgain(before []byte) error {
 	now, err := b.export()
 	if err != nil || bytes.Equal(before, now) {

@@ -46,7 +46,7 @@ func measureFirewall(ctx context.Context, s settings) ([]goal, error) {
 		}
 		times, err := inTurns(settings{rounds: rounds},
 			func(time.Duration) (float64, error) {
-				// The bare work is that of a neighbour, after which the gateway has to make sure of its table.
+				// To the gateway, the bare work is that of another program, after which it has to verify its table.
 				if err := f.change(ctx); err != nil {
 					return 0, err
 				}
@@ -112,7 +112,7 @@ func (f *filterBench) close() {
 	f.bench.close()
 }
 
-// fill has n rules stored, and the kernel take them, however long that takes.
+// fill stores n rules and applies them, however long that takes.
 func (f *filterBench) fill(ctx context.Context, n int) error {
 	if err := f.storeRules(ctx, n); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (f *filterBench) fill(ctx context.Context, n int) error {
 	return fmt.Errorf("%d rules are not live", n)
 }
 
-// storeRules stores n rules, over five zones, each with an interface of its own.
+// storeRules stores n rules, over five zones with one interface each.
 func (b *bench) storeRules(ctx context.Context, n int) error {
 	_, err := b.pool.Exec(ctx, `
 		INSERT INTO network_interfaces (id, created_at, updated_at, name, type, role, parent, members, description, active)
@@ -165,7 +165,7 @@ func (b *bench) storeRules(ctx context.Context, n int) error {
 	if err != nil {
 		return fmt.Errorf("storing rules: %w", err)
 	}
-	// Who changes what a component depends on counts that.
+	// Every change increases the revision of the components that depend on it.
 	_, err = b.pool.Exec(ctx, `INSERT INTO apply_revisions AS mine (component, revision) VALUES ('packet-filter', 1) ON CONFLICT (component) DO UPDATE SET revision = mine.revision + 1`)
 	return err
 }
@@ -187,7 +187,7 @@ func (f *filterBench) call(ctx context.Context, method, path, body string) (*htt
 	return res, content, err
 }
 
-// change makes one more rule, which has to be live when that is answered.
+// change adds a rule, which must be live when the request is answered.
 func (f *filterBench) change(ctx context.Context) error {
 	f.made++
 	res, body, err := f.call(ctx, http.MethodPost, "/firewall/rules", fmt.Sprintf(`{"name":"made %d","src_zone":"lan","dst_zone":"wan","src_kind":"cidr","src_cidr":"192.168.%d.0/24","action":"accept"}`, f.made, f.made%250))
@@ -237,7 +237,7 @@ func (f *filterBench) bareRule(ctx context.Context) (float64, error) {
 func (f *filterBench) counters(ctx context.Context) (goal, error) {
 	times, err := inTurns(settings{rounds: 9},
 		func(time.Duration) (float64, error) {
-			time.Sleep(300 * time.Millisecond) // so that nobody else's answer is used
+			time.Sleep(300 * time.Millisecond) // so that no other answer is read
 			return seconds(func() error { _, _, err := f.call(ctx, http.MethodGet, "/firewall/counters", ""); return err })
 		},
 		func(time.Duration) (float64, error) { return f.agent.tell("list") })
@@ -290,7 +290,7 @@ func (f *filterBench) notes(ctx context.Context) (goal, error) {
 
 const benchTable = "bench"
 
-// oneRule adds a rule to a chain between two zones, and takes it away again, which does not count.
+// oneRule adds a rule to a chain between two zones, and removes it again, which is not measured.
 func oneRule(kernel *nfnl.Socket, text string) (took float64, err error) {
 	table, err := nft.Read(benchTable, text)
 	if err != nil {

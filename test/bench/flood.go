@@ -17,13 +17,13 @@ const (
 	floodFor = 12 * time.Second
 )
 
-// proxyFrom says for which address a connection speaks.
+// proxyFrom is the PROXY header with the client's address.
 func proxyFrom(addr string) string {
 	return fmt.Sprintf("PROXY TCP4 %s 127.0.0.1 4711 3443\r\n", addr)
 }
 
-// measureFlood sends bad logins from several addresses at once, each for a different account, so that every one is hashed or refused after its wait.
-// It measures the rest of the API in the meantime, and logins from an address that has logged in before.
+// measureFlood sends failing logins from several addresses concurrently, each for a different account, so that every one is hashed or refused after its wait.
+// It measures the rest of the API at the same time, and logins from an address that has logged in before.
 func measureFlood(ctx context.Context, socket string) ([]goal, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -51,7 +51,7 @@ func measureFlood(ctx context.Context, socket string) ([]goal, error) {
 				switch res.StatusCode {
 				case http.StatusUnauthorized:
 					refused.Add(1)
-				case http.StatusTooManyRequests: // it has waited as long as a request may
+				case http.StatusTooManyRequests: // it has waited for as long as a request may
 					away.Add(1)
 				default:
 					other.Add(1)

@@ -12,10 +12,10 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// forwards is how many changes are made at each node.
+// forwards is the number of changes at each node.
 const forwards = 300
 
-// measureForward compares changes that are made at a standby, which the primary does, with those that are made at the primary itself, in turns.
+// measureForward compares changes at a standby, which the primary executes, with changes at the primary itself, in turns.
 func measureForward(ctx context.Context, s settings) ([]goal, error) {
 	fmt.Println("a cluster of two nodes")
 	dir, err := os.MkdirTemp("", "gateway-bench-")

@@ -26,15 +26,15 @@ const (
 	forwardKnockers = 2
 )
 
-// forwardBench is a lab with a server on its wan side, the gateway's squid, and a bare one beside it.
+// forwardBench is a lab with a server on its wan side, the gateway's squid, and a bare one.
 type forwardBench struct {
 	*bench
 	entries int
 	flip    string // id of the entry that is changed
 }
 
-// measureForwardProxy counts the connections that a change of the access list refuses, and how long it takes until requests are
-// judged by it, beside squid's own way: access lists in its configuration, and a reconfigure.
+// measureForwardProxy counts the connections that a change of the access list refuses, and measures the time until requests are
+// decided by it, compared with squid's own way: access lists in its configuration, and a reconfigure.
 func measureForwardProxy(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("a lab, with squid")
 	r, err := newBench(ctx, s)
@@ -133,7 +133,7 @@ func (b *forwardBench) measure(ctx context.Context, s settings, entries int) ([]
 
 type knocks struct{ connections, refused atomic.Int64 }
 
-// during makes a change while new connections are made, and answers how many milliseconds it took until a request was judged by it.
+// during makes a change while connections are opened, and returns the time in milliseconds until a request was decided by it.
 func (b *forwardBench) during(ctx context.Context, proxy string, deny bool, change func() error) (*knocks, float64, error) {
 	k, stop := &knocks{}, make(chan struct{})
 	var work sync.WaitGroup
@@ -172,7 +172,7 @@ func (b *forwardBench) during(ctx context.Context, proxy string, deny bool, chan
 	return k, took, errors.Join(err, ctx.Err())
 }
 
-// knock makes one connection and one request on it, and answers its status.
+// knock opens one connection for one request, and returns its status.
 func (k *knocks) knock(proxy string) int {
 	k.connections.Add(1)
 	conn, err := net.DialTimeout("tcp", proxy, 5*time.Second)
@@ -202,7 +202,7 @@ type bareSquid struct {
 	cmd    *exec.Cmd
 }
 
-// bareConfig is where it is in the lab.
+// bareConfig is its path in the lab.
 const bareConfig = "/etc/squid/bare.conf"
 
 func (b *forwardBench) startBare(ctx context.Context, entries int) (*bareSquid, error) {
@@ -240,7 +240,7 @@ func (s *bareSquid) write(deny bool) error {
 	return os.WriteFile(s.config, []byte("acl flip url_regex ^"+forwardTarget+"\nhttp_access "+action+" flip\n"+s.text), 0o644)
 }
 
-// change writes the configuration and tells squid.
+// change writes the configuration and reconfigures squid.
 func (s *bareSquid) change(deny bool) error {
 	if err := s.write(deny); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// helperChanges are what is changed in both labs. Those with a bar are made while the daemon runs; the others are for scale.
+// helperChanges are the changes in both labs. Those with a bar are made while the daemon runs; the others are for scale.
 var helperChanges = []struct {
 	name      string
 	component string
@@ -42,14 +42,14 @@ var helperChanges = []struct {
 // helperRounds is how often all changes are measured. The first round does not count.
 const helperRounds = 12
 
-// helperRows are the rows of one lab that changes are made to.
+// helperRows are the rows of one lab that are changed.
 type helperRows struct {
 	*bench
 	backend, server, peer, zone uuid.UUID
 }
 
-// measureHelper compares changes through an API without a privilege, which has gateway-helper do what needs root, with the same
-// changes through an API that is root and does everything itself. Asked for another commit, it compares them with the same changes there.
+// measureHelper compares changes through an unprivileged API, which uses gateway-helper for what needs root, with the same
+// changes through an API that runs as root and does everything itself, or with the same changes by another commit, if one is given.
 func measureHelper(ctx context.Context, s settings) (goals []goal, err error) {
 	name := "H1 %s: helper / none"
 	boot := []func() (*bench, error){

@@ -16,7 +16,7 @@ import (
 
 const (
 	installRelease = "bookworm"
-	// installRounds is how often each side is installed at most: it takes minutes.
+	// installRounds is the maximum number of installations per side: each takes minutes.
 	installRounds = 3
 )
 

@@ -56,7 +56,7 @@ func measureJournal(ctx context.Context, s settings) (goals []goal, err error) {
 		matches string
 		found   int
 	}{
-		// Without a limit it is looked for in all the others, too.
+		// Without a limit, all the other lines are searched, too.
 		{"text of one line", host.JournalQuery{Words: []string{fmt.Sprintf("host-%d.example.net", lines/2+1)}, Level: host.LevelDebug}, "_SYSTEMD_UNIT=unbound.service + UNIT=unbound.service _PID=1", 1},
 		{"errors alone", host.JournalQuery{Level: host.LevelError}, "_SYSTEMD_UNIT=unbound.service _TRANSPORT=stdout", lines / 100},
 	} {

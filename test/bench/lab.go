@@ -108,7 +108,7 @@ func (b *bench) close() {
 	os.RemoveAll(b.dir)
 }
 
-// change makes a change through the API, after which a component, if one is named, has to be live.
+// change makes a change through the API, after which the component must be live, if one is named.
 func (b *bench) change(component, method, path string, body, into any) error {
 	var in []byte
 	if body != nil {
@@ -157,7 +157,7 @@ func (b *bench) outside(number int) (int, error) {
 	return 0, fmt.Errorf("process %d of the lab is not to be seen", number)
 }
 
-// agent is this program once more, inside a lab, so that no entering of namespaces is part of what it measures.
+// agent is another process of this program, inside a lab, so that entering namespaces is not measured.
 type agent struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -185,7 +185,7 @@ func (b *bench) startAgent(ctx context.Context, name string) (*agent, error) {
 	return a, a.cmd.Start()
 }
 
-// tell has the agent do something, and hears how long it took or what it found.
+// tell makes the agent do something, and returns how long it took or what it found.
 func (a *agent) tell(what string) (v float64, err error) {
 	if _, err := fmt.Fprintln(a.in, what); err != nil {
 		return 0, err
@@ -202,7 +202,7 @@ func (a *agent) stop() {
 	_ = a.cmd.Wait()
 }
 
-// serveAgent is the agent's side: it does what it is told until nobody is there to tell.
+// serveAgent is the agent's side: it executes commands until the other side closes.
 func serveAgent(do func(verb, operand string) (float64, error)) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

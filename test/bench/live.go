@@ -121,7 +121,7 @@ func (a *audience) count(ctx context.Context, conn *websocket.Conn, got *atomic.
 		if _, err := io.Copy(&frame, r); err != nil {
 			return err
 		}
-		// The client's own work must not be what is measured: a byte is found fast.
+		// The client's own work must not affect the result: counting bytes is fast.
 		got.Add(int64(bytes.Count(frame.Bytes(), []byte{'{'})) - a.around)
 	}
 }
@@ -170,7 +170,7 @@ func (a *audience) cost() float64 {
 	return float64(a.cpu.Nanoseconds()) / 1000 / float64(a.events) / liveClients
 }
 
-// naiveLive is the server that sends each event to each client in a frame of its own.
+// naiveLive is a server that sends each event to each client in a separate frame.
 type naiveLive struct {
 	mu      sync.Mutex
 	clients []chan firewall.LogEvent

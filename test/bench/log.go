@@ -53,10 +53,10 @@ type logged struct {
 
 func (l logged) lost() int { return l.Counted - l.Read }
 
-// measureLog compares what the log of the packet filter takes in and gives out with what it gets.
+// measureLog compares what the packet filter's log receives and returns with what was sent.
 func measureLog(ctx context.Context, s settings) ([]goal, error) {
 	fmt.Println("packets into the log")
-	// A program of its own, because it lives in a network of its own.
+	// A separate program, because it runs in a separate network.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "packetlog")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -97,7 +97,7 @@ func logRoutes(l *firewall.Log) http.Handler {
 	return r.Handler(http.NotFoundHandler())
 }
 
-// countedFilter counts what the log is given.
+// countedFilter counts the packets passed to the log.
 type countedFilter struct {
 	host.Filter
 	read, gaps atomic.Int64
@@ -111,8 +111,8 @@ func (f *countedFilter) PacketLog(ctx context.Context, sink func([]host.LoggedPa
 	})
 }
 
-// logPackets is the program in the network of its own: it sends packets that a rule of the gateway logs, from one end of
-// a pair of links to the other, follows the log, and prints what came of it.
+// logPackets is the program in the separate network: it sends packets that a rule of the gateway logs, from one end of
+// a veth pair to the other, follows the log, and prints the results.
 func logPackets() error {
 	nettest.Enter()
 	ctx, stop := context.WithCancel(context.Background())
@@ -158,7 +158,7 @@ func logPackets() error {
 			return got, fmt.Errorf("%d counters: %w", len(counters.List), err)
 		}
 		now := logged{Sent: s.sent, Counted: int(counters.List[0].Packets)}
-		// The kernel keeps packets back for a moment; those that it has lost never come.
+		// The kernel delays packets for a moment; lost ones never arrive.
 		for range 200 {
 			now.Read, now.Gaps = int(filter.read.Load()), int(filter.gaps.Load())
 			if now.Read+now.Gaps == now.Counted {
@@ -209,7 +209,7 @@ func cpuTime(who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// logLink is where the packets come in.
+// logLink is the interface on which the packets arrive.
 const logLink = "in0"
 
 // sender sends packets to the gateway by a link whose other end is the gateway's.
@@ -267,11 +267,11 @@ func newSender() (*sender, error) {
 	return &sender{socket: socket, index: in.Attrs().Index, frame: append(b, make([]byte, payload)...)}, nil
 }
 
-// port is the source port of packet n, which tells it from others.
+// port is the source port of packet n, which identifies it.
 func (s *sender) port(n int) uint16 { return uint16(n%50000 + 1) }
 
-// send sends for a while at a rate, or with none as fast as it can, and tells how long that took and how much CPU. What
-// the kernel does until a packet is logged happens while it is sent, and is in that too.
+// send sends for a while at a rate, or as fast as it can with none, and returns the elapsed time and the CPU time. The
+// kernel logs a packet while it is being sent, so that is included.
 func (s *sender) send(d time.Duration, rate int) (took, cpu time.Duration, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

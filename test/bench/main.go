@@ -45,18 +45,18 @@ type settings struct {
 	shrink int
 	// nodes is how many gateways the lab has.
 	nodes int
-	// alone gives the lab no helper.
+	// alone runs the lab without the helper.
 	alone bool
-	// soak is how long the part of this name takes.
+	// soak is the duration of the part with this name.
 	soak time.Duration
 	// against is a checkout of another commit, with its programs, to compare with; empty for none.
 	against string
 }
 
-// soak is the part that takes as long as one likes, and is run when it is named.
+// soak is the part with a configurable duration, which only runs if it is named.
 const soak = "soak"
 
-// parts are what can be measured by itself.
+// parts are the parts that can be measured separately.
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
@@ -122,7 +122,7 @@ func main() {
 		got, err := p.measure(ctx, s)
 		goals = append(goals, got...)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", p.name, err)) // what was measured is told all the same
+			failures = append(failures, fmt.Errorf("%s: %w", p.name, err)) // what was measured is reported anyway
 		}
 	}
 	missed := 0

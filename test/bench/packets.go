@@ -23,7 +23,7 @@ import (
 const (
 	packetRules = 10000
 	packetZones = 5
-	// packetLimit is when the virtual machine is given up; it takes a minute or two.
+	// packetLimit is the time limit of the virtual machine; it takes a minute or two.
 	packetLimit = 10 * time.Minute
 )
 
@@ -34,7 +34,7 @@ type packetTable struct {
 	fresh, established int
 }
 
-// measurePackets compares what a packet costs with many rules in the gateway's table, in one flat chain, and with few.
+// measurePackets compares the cost of a packet with many rules in the gateway's table, in one flat chain, and with few.
 // The clock is that of a virtual machine which counts instructions, so that nothing has to be measured in turns.
 func measurePackets(ctx context.Context, _ settings) ([]goal, error) {
 	fmt.Println("packets in a virtual machine that counts instructions: pktgen, the router's way from link to link, connection tracking")
@@ -122,9 +122,9 @@ func rendered(c firewall.Config) ([]byte, error) {
 
 func zone(i int) value.Zone { return value.Must[value.Zone](fmt.Sprintf("z%d", i)) }
 
-// policy is a policy of n arbitrary rules over five zones, none of which matches the packets of the guest, and a last
-// one that accepts them. Each pair of zones has as many rules as any other, in no order; some rules are for any zone on
-// either side or both instead.
+// policy is a policy of n random rules over five zones, none of which matches the packets of the guest, and a last
+// one that accepts them. Each pair of zones has the same number of rules, in random order; some rules are for any zone on
+// one side or both instead.
 func policy(n, some int) firewall.Config {
 	random := rand.New(rand.NewPCG(1, 2))
 	c := firewall.Config{Interfaces: map[value.Zone][]value.IfName{}}
@@ -177,8 +177,8 @@ func network(random *rand.Rand) value.Prefix {
 	return value.Must[value.Prefix](p.Masked().String())
 }
 
-// flatten is the table of a policy without the zones' chains: all its rules stand in the chain forward, and each asks
-// for its interfaces itself. All else is as in the gateway's table.
+// flatten is the table of a policy without the zones' chains: all its rules are in the chain forward, and each matches
+// its interfaces itself. Everything else is as in the gateway's table.
 func flatten(c firewall.Config) ([]byte, error) {
 	whole, err := rendered(c)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	proxyTarget  = "198.51.100.1:80"
 )
 
-// measureProxy compares what a change costs with what HAProxy alone needs for it, and with nginx.
+// measureProxy compares the time of a change with that of HAProxy alone, and of nginx.
 func measureProxy(ctx context.Context, s settings) ([]goal, error) {
 	goals, err := inProxy(ctx, s, (*proxyBench).liveChanges, (*proxyBench).reloads)
 	if err != nil {
@@ -35,12 +35,12 @@ func measureProxy(ctx context.Context, s settings) ([]goal, error) {
 	return append(goals, got...), err
 }
 
-// measureRequests compares what a request costs with what it costs with few sites that have nothing special.
+// measureRequests compares the cost of a request with that on a few plain sites.
 func measureRequests(ctx context.Context, s settings) ([]goal, error) {
 	return inProxy(ctx, s, (*proxyBench).requests)
 }
 
-// measureCertificates compares what certificates cost with what HAProxy alone needs for them.
+// measureCertificates compares the time for certificates with that of HAProxy alone.
 func measureCertificates(ctx context.Context, s settings) ([]goal, error) {
 	return inProxy(ctx, s, (*proxyBench).certificates)
 }
@@ -67,7 +67,7 @@ func inProxy(ctx context.Context, s settings, list ...func(*proxyBench, context.
 type proxyBench struct {
 	*bench
 	origin net.Listener
-	// peers are the nginx that were asked for, by their number of sites.
+	// peers are the nginx instances to compare with, by their number of sites.
 	peers map[int]*nginx
 }
 
@@ -163,7 +163,7 @@ func (b *bench) storeSites(ctx context.Context, x sites) error {
 	return nil
 }
 
-// takeAll has HAProxy take all that is stored, however long that takes.
+// takeAll applies all that is stored to HAProxy, however long that takes.
 func (p *proxyBench) takeAll() error {
 	_, before, err := p.state()
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *proxyBench) counts() (reloads, changes int, err error) {
 	return status.Data.Reloads, status.Data.RuntimeChanges, err
 }
 
-// change sends a change, which has to be live when that is answered.
+// change makes a change, which must be live when it is answered.
 func (p *proxyBench) change(method, path string, body any) error {
 	return p.bench.change("reverse-proxy", method, path, body, nil)
 }
@@ -234,7 +234,7 @@ const (
 	masterSocket = "/run/gateway-haproxy/master.sock"
 )
 
-// tell says something to HAProxy and returns its answer.
+// tell sends a command to HAProxy and returns its answer.
 func (p *proxyBench) tell(socket, text string) (string, error) {
 	conn, err := net.Dial("unix", p.lab.Path(socket))
 	if err != nil {
@@ -251,7 +251,7 @@ func (p *proxyBench) tell(socket, text string) (string, error) {
 	return string(bytes.TrimSpace(answer)), err
 }
 
-// order has HAProxy do something, which it has to confirm with a part of its answer, or with silence.
+// order sends a command to HAProxy, which must confirm it with a part of its answer, or with silence.
 func (p *proxyBench) order(text, done string) error {
 	said, err := p.tell(workerSocket, text)
 	if err == nil && (done == "" && said != "" || !strings.Contains(said, done)) {

@@ -26,7 +26,7 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// authority signs the certificates of the bench, all for one key: that of a site is not what is measured.
+// authority signs the certificates of the bench, all for one key, because creating keys is not measured.
 type authority struct {
 	key    *ecdsa.PrivateKey
 	leaf   *ecdsa.PrivateKey
@@ -96,8 +96,8 @@ func (p *proxyBench) certificates(ctx context.Context, s settings) (goals []goal
 // startedWithin is how long a start may take with however many certificates.
 const startedWithin = 5 * time.Minute
 
-// started compares a start of the gateway, after which the first site is served, with that of HAProxy alone from the same files, and notes when
-// people see the first page of the console meanwhile.
+// started compares a start of the gateway, until the first site is served, with that of HAProxy alone from the same files, and records when
+// the first page of the console is available.
 func (p *proxyBench) started(ctx context.Context, n int, serial int64) ([]goal, error) {
 	var pages []float64
 	start := func(unit host.Unit, meanwhile func(begun time.Time) error) (float64, error) {
@@ -151,11 +151,11 @@ func (p *proxyBench) started(ctx context.Context, n int, serial int64) ([]goal, 
 	}, nil
 }
 
-// firstPage asks for the console until it is there.
+// firstPage requests the console until it answers.
 func (p *proxyBench) firstPage() error {
 	c := &http.Client{Timeout: time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // that it is there is what matters
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // only its availability matters
 		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
 			err = p.lab.Within(lab.Lan, func() (err error) { conn, err = new(net.Dialer).DialContext(ctx, "tcp", "10.10.0.1:3443"); return err })
 			return conn, err
@@ -214,7 +214,7 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 	return err
 }
 
-// replaced replaces certificates in turns, through the API and bare. Each side has a row of its own.
+// replaced replaces certificates in turns, through the API and bare. Each side has its own row.
 func (p *proxyBench) replaced(ctx context.Context, a *authority, box *vault.Box, n int, loaded float64) ([]goal, error) {
 	before, _, err := p.counts()
 	if err != nil {
@@ -269,7 +269,7 @@ func (p *proxyBench) replaced(ctx context.Context, a *authority, box *vault.Box,
 	}, err
 }
 
-// serves sees whether HAProxy shows the certificate with a number.
+// serves checks whether HAProxy shows the certificate with a number.
 func (p *proxyBench) serves(name string, serial int64) error {
 	var conn net.Conn
 	if err := p.lab.Within(lab.Wan, func() (err error) { conn, err = net.Dial("tcp", "198.51.100.1:443"); return err }); err != nil {

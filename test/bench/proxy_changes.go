@@ -17,8 +17,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// proxyChange is a change that HAProxy can take while it runs. What the bare side does, it does to rows of its own and to
-// HAProxy, so that both stay in agreement.
+// proxyChange is a change that HAProxy applies while it runs. The bare side changes its own rows and
+// HAProxy, so that both remain consistent.
 type proxyChange struct {
 	name string
 	// through the API
@@ -304,7 +304,7 @@ func (p *proxyBench) bareReload() error {
 		_, rest, _ := strings.Cut(said, "# workers\n")
 		pid, _, _ := strings.Cut(rest, " ")
 		if err != nil {
-			return "" // it starts itself anew
+			return "" // it restarts itself
 		}
 		return pid
 	}
@@ -323,14 +323,14 @@ func (p *proxyBench) bareReload() error {
 	return errors.New("haproxy does not reload")
 }
 
-// measureContinuity runs the tests that count what is lost while HAProxy is reloaded under load.
+// measureContinuity runs the tests that count lost requests while HAProxy is reloaded under load.
 func measureContinuity(ctx context.Context) ([]goal, error) {
 	fmt.Println("requests while the proxy changes; load", loadAverage())
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=20m", "-json", "-run=Continuity/(Hitless|Reloads)", "./test/machine")
 	cmd.Env = append(os.Environ(), "GATEWAY_APPLIES=500", "GATEWAY_RELOADS=100")
 	out, err := cmd.Output()
 	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) { // a failed test is told below
+	if err != nil && !errors.As(err, &failed) { // a failed test is reported below
 		return nil, err
 	}
 	passed, broken := 0, 0

@@ -24,7 +24,7 @@ type nginx struct {
 
 const nginxProgram = "/usr/sbin/nginx"
 
-// peer is how long nginx takes for one more site.
+// peer is the time that nginx takes for one more site.
 func (p *proxyBench) peer(ctx context.Context, domains int) (float64, error) {
 	n := p.peers[domains]
 	if n == nil {
@@ -64,7 +64,7 @@ func (n *nginx) arguments(more ...string) []string {
 	return append([]string{"-p", n.dir, "-c", "nginx.conf", "-e", "error.log"}, more...)
 }
 
-// write writes the configuration, whose first site tells which one it is.
+// write writes the configuration, whose first site identifies it.
 func (n *nginx) write() error {
 	n.generation++
 	var b strings.Builder
@@ -85,7 +85,7 @@ http {
 	return os.WriteFile(filepath.Join(n.dir, "nginx.conf"), []byte(b.String()), 0o600)
 }
 
-// another is how long it takes from the written configuration to an answer of a worker that has it.
+// another is the time from the written configuration to an answer of a worker that has it.
 func (n *nginx) another(ctx context.Context) (float64, error) {
 	if err := n.write(); err != nil {
 		return 0, err

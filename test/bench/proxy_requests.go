@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// requestConns is how many clients ask at once, each on one connection.
+	// requestConns is the number of concurrent clients, each on one connection.
 	requestConns = 8
-	// requestMoments is how often the cost is taken in one turn.
+	// requestMoments is how often the cost is measured in one turn.
 	requestMoments = 10
 )
 
@@ -77,13 +77,13 @@ func (p *proxyBench) requestCost(domains int, d time.Duration) (float64, error) 
 		asked.Add(1)
 		return a.ask(siteName(domain))
 	}
-	// What is done once per connection, or once per client of a site, is not what a request costs.
+	// One-time costs per connection, or per client of a site, are not part of the cost of a request.
 	for i := range domains {
 		if err := ask(i); err != nil {
 			return 0, err
 		}
 	}
-	// Whoever else uses the machine can only add to what is seen: the cheapest of several moments is the nearest to the truth.
+	// Other processes can only increase the measured cost: the lowest of several moments is the closest to the truth.
 	least := math.Inf(1)
 	for range requestMoments {
 		asked.Store(0)

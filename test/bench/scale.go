@@ -20,7 +20,7 @@ import (
 const (
 	// scaleStart is how long a gateway of any size may take until everything is live.
 	scaleStart = 10 * time.Minute
-	// scaleChanges is how many changes of each kind are made.
+	// scaleChanges is the number of changes of each kind.
 	scaleChanges = 9
 	// scaleFlat is what one change may cost with a hundred times as many rows around it.
 	scaleFlat = 2
@@ -34,7 +34,7 @@ var scaleSizes = []int{100, 1000, 10000}
 // scaleKind is one of the kinds that grow together.
 type scaleKind struct {
 	name, list, component string
-	// change is the body of one more, or of a change of one that is there.
+	// change is the body of a new row, or of a change of an existing one.
 	change func(b *scaleBench, i int) (method, path string, body map[string]any)
 }
 
@@ -184,7 +184,7 @@ func (b *scaleBench) fill(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	// One of the rules goes by an address object, so that a change of that one is a change of the packet filter.
+	// One of the rules refers to an address object, so that a change of that object changes the packet filter.
 	if _, err := b.pool.Exec(ctx, `UPDATE firewall_rules SET dst_kind = 'object', dst_cidr = '', dst_object_id = $1 WHERE priority = 10`, rowID("object", 0)); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (b *scaleBench) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// coldStart stops the gateway with its daemons, starts its service alone, and waits until every component is live.
+// coldStart stops the gateway with its daemons, starts only its service, and waits until every component is live.
 func (b *scaleBench) coldStart(ctx context.Context) error {
 	u := b.lab.Units()
 	for _, unit := range []host.Unit{host.API, haproxy.Unit, unbound.Unit, kea.Unit} {
@@ -207,7 +207,7 @@ func (b *scaleBench) coldStart(ctx context.Context) error {
 	for begun := time.Now(); time.Since(begun) < scaleStart; time.Sleep(50 * time.Millisecond) {
 		res, body, err := b.api.do(http.MethodGet, "/system/components", nil)
 		if err != nil || res.StatusCode != http.StatusOK {
-			continue // it is just starting
+			continue // it is starting
 		}
 		var all struct {
 			Data []struct{ Name, State, Error string }

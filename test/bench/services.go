@@ -2,7 +2,7 @@ package main
 
 import "context"
 
-// measureServices runs what is measured of the services beside the proxies and the packet filter.
+// measureServices measures the services other than the proxies and the packet filter.
 func measureServices(ctx context.Context, s settings) (goals []goal, err error) {
 	for _, measure := range []func(context.Context, settings) ([]goal, error){measureDNS, measureForwardProxy, measureDHCP, measureTunnel} {
 		got, err := measure(ctx, s)

@@ -123,7 +123,7 @@ func measureSoak(ctx context.Context, s settings) ([]goal, error) {
 	return append(goals, goal{"   changes that were made", float64(changed), "", 0, true, fmt.Sprintf("median %s, 99 of 100 within %s; load %s", milliseconds(median(times)), milliseconds(p99(times)), loadAverage())}), nil
 }
 
-// soakTurn creates, changes and deletes a row at the pace of a ticker, and reads what the console reads after each change. It returns how long the changes took.
+// soakTurn creates, changes and deletes a row at the pace of a ticker, and reads what the console reads after each change. It returns the durations of the changes.
 func (b *scaleBench) soakTurn(ctx context.Context, k soakKind, i int, pace <-chan time.Time) (times []float64, err error) {
 	at, id := k.at, ""
 	if at == "" {

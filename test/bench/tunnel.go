@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// tunnelOurs is the gateway's link, tunnelBare the one that the bare side changes, and tunnelDevice that of the peer which
-	// talks meanwhile. Programs that do WireGuard's work meet in one folder whatever their side.
+	// tunnelOurs is the gateway's interface, tunnelBare the one that the bare side changes, and tunnelDevice that of the peer which
+	// communicates in the meantime. WireGuard implementations in user space share one folder across all sides.
 	tunnelOurs, tunnelBare, tunnelDevice = "gwtun0", "gwbare0", "gwdev0"
 	tunnelHere, tunnelThere              = "10.88.0.1", "10.88.0.2"
 	// tunnelRounds is how often both sizes are measured, in turns.
 	tunnelRounds = 5
-	// tunnelChanges is how many peers come, change and go on each side in a round. The first prepare their statements and do not
-	// count.
+	// tunnelChanges is the number of peers that are added, changed and removed on each side in a round. The first prepare their statements and are not
+	// measured.
 	tunnelChanges, tunnelFirst = 100, 5
 	// tunnelPause is between two packets of the peer that talks.
 	tunnelPause = 2 * time.Millisecond
 )
 
-// tunnelBench is a lab with a tunnel, a peer on the wan side that talks, and an agent that changes a tunnel of the same kind and
-// size without the gateway. The gateway leaves that one alone, because it did not make it. The rows of its peers belong to an
-// interface that is not active, so that gateway and tunnels stay in agreement.
+// tunnelBench is a lab with a tunnel, a peer on the wan side that communicates, and an agent that changes a tunnel of the same kind and
+// size without the gateway. The gateway ignores that one, because it did not create it. The rows of its peers belong to an
+// inactive interface, so that the gateway and the tunnels remain consistent.
 type tunnelBench struct {
 	*bench
 	agent        *agent
@@ -47,7 +47,7 @@ type tunnelBench struct {
 	talker       uuid.UUID
 }
 
-// measureTunnel compares one more peer, until it is live, with its commit and the bare update of one peer.
+// measureTunnel compares adding a peer, until it is live, with its commit and the bare update of one peer.
 func measureTunnel(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("a lab, with WireGuard")
 	r, err := newBench(ctx, s)
@@ -84,7 +84,7 @@ func measureTunnel(ctx context.Context, s settings) (goals []goal, err error) {
 	return append(goals, got...), err
 }
 
-// serve makes the tunnel, and the peer that talks.
+// serve creates the tunnel, and the peer that communicates.
 func (b *tunnelBench) serve(ctx context.Context) error {
 	var ours, theirs, talker struct {
 		ID         uuid.UUID
@@ -97,7 +97,7 @@ func (b *tunnelBench) serve(ctx context.Context) error {
 	if err := b.change("tunnel", http.MethodPost, "/tunnel/interfaces", map[string]any{"name": "gwoff0", "address_cidr": "10.89.0.1/16", "active": false}, &theirs); err != nil {
 		return err
 	}
-	// What comes from the tunnel to the gateway itself is for its zone to say.
+	// Rules of its zone decide about packets from the tunnel to the gateway itself.
 	if err := b.change("network", http.MethodPost, "/network-interfaces", map[string]any{"name": tunnelOurs, "type": "wireguard", "role": "lan"}, nil); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (b *tunnelBench) serve(ctx context.Context) error {
 	return nil
 }
 
-// fill stores as many peers as there shall be besides the one that talks, and has both tunnels take them.
+// fill stores the given number of peers in addition to the one that communicates, and applies them to both tunnels.
 func (b *tunnelBench) fill(ctx context.Context, n int) error {
 	if _, err := b.pool.Exec(ctx, `DELETE FROM tunnel_peers WHERE id <> $1`, b.talker); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (b *bench) storePeers(ctx context.Context, tunnel uuid.UUID, n int) error {
 	return err
 }
 
-// tunnelPeer is a peer that comes, changes and goes.
+// tunnelPeer is a peer that is added, changed and removed.
 type tunnelPeer struct {
 	id      uuid.UUID
 	name    string
@@ -199,7 +199,7 @@ var tunnelVerbs = []struct {
 		}},
 }
 
-// tunnelSize is what was measured beside a number of other peers.
+// tunnelSize is the result with a number of other peers.
 type tunnelSize struct {
 	others     int
 	ours, bare [3][]float64 // by verb
@@ -214,7 +214,7 @@ func (x *tunnelSize) goals() (goals []goal) {
 	return append(goals, goal{"   packets of another peer lost meanwhile", float64(x.lost), "", 0, false, fmt.Sprintf("of %d", x.sent)})
 }
 
-// round has peers come, change and go while another one talks.
+// round adds, changes and removes peers while another one communicates.
 func (b *tunnelBench) round(ctx context.Context, x *tunnelSize) error {
 	if err := b.fill(ctx, x.others); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (b *tunnelBench) round(ctx context.Context, x *tunnelSize) error {
 				x.ours[v], x.bare[v] = append(x.ours[v], took), append(x.bare[v], commit+update)
 			}
 		}
-		// To read a tunnel of many takes far longer than to change it, so that it is asked when nothing is measured.
+		// Reading a tunnel with many peers takes far longer than changing it, so it is read when nothing is measured.
 		if err := b.verify(ours, x.others+1, verb.left); err != nil {
 			return fmt.Errorf("after peers were %s: %w", verb.name, err)
 		}
@@ -257,7 +257,7 @@ func (b *tunnelBench) round(ctx context.Context, x *tunnelSize) error {
 	return nil
 }
 
-// verify complains unless the gateway's tunnel has the peers that it shall have besides the others, with their networks.
+// verify complains unless the gateway's tunnel has the expected peers in addition to the others, with their networks.
 func (b *tunnelBench) verify(peers []tunnelPeer, others, left int) error {
 	var list strings.Builder
 	for _, p := range peers {
@@ -274,7 +274,7 @@ func (b *tunnelBench) verify(peers []tunnelPeer, others, left int) error {
 	return err
 }
 
-// whole is what takes all peers: reading them, and a full apply.
+// whole measures operations on all peers: reading them, and a full apply.
 func (b *tunnelBench) whole(n int) (goals []goal, err error) {
 	path := "/tunnel/interfaces/" + b.ours.String()
 	for _, read := range []struct{ name, path string }{
@@ -315,7 +315,7 @@ type talk struct {
 	answered      map[uint64]bool
 }
 
-// talk begins when the peer is answered: then the tunnel stands.
+// talk starts when the peer is answered: then the tunnel is up.
 func (b *tunnelBench) talk() (*talk, error) {
 	t := &talk{ended: make(chan struct{}), answered: map[uint64]bool{}}
 	at := &net.UDPAddr{IP: net.ParseIP(tunnelHere), Port: 7}
@@ -434,7 +434,7 @@ func tunnelAgent() error {
 	})
 }
 
-// fillTunnel gives the bare tunnel, when it has none, a number of peers.
+// fillTunnel adds a number of peers to the bare tunnel, if it has none.
 func fillTunnel(wireguard *wgctrl.Client, number string) (float64, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil {
@@ -455,7 +455,7 @@ func fillTunnel(wireguard *wgctrl.Client, number string) (float64, error) {
 	return seconds(func() error { return wireguard.ConfigureDevice(tunnelBare, c) })
 }
 
-// changeTunnel gives one peer of the bare tunnel its network, or removes it when it has none.
+// changeTunnel sets the network of one peer of the bare tunnel, or removes the peer if there is none.
 func changeTunnel(wireguard *wgctrl.Client, key, network string) (float64, error) {
 	k, err := wgtypes.ParseKey(key)
 	if err != nil {

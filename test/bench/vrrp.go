@@ -23,10 +23,10 @@ type move struct {
 	// begin has it move from the first node to the second, and end leaves the first one as it was.
 	begin, end func(from *vrrptest.Node) error
 	stays      bool    // it does not move at all
-	bar        float64 // 0 for what is for scale
+	bar        float64 // 0 for lines without a bar
 }
 
-// noGap is how long a move may take that is to have no gap. A client asks every 10 ms; a connection that was open is lost, and the kernel asks again after 200 ms.
+// noGap is the longest time for a move without a gap. A client sends a request every 10 ms; an open connection is lost, and the kernel retransmits after 200 ms.
 const noGap = 0.5
 
 // vrrpConfig is what the gateway writes for a node.
@@ -113,7 +113,7 @@ func measureVRRP(ctx context.Context, s settings) ([]goal, error) {
 	return append(goals, goal{"V6 the address on both nodes after they hear each other again", slices.Max(twice), "s", 3, false, inSeconds(twice)}), nil
 }
 
-// healed has both nodes take the address because they do not hear each other, and measures for how long both have it when they do.
+// healed makes both nodes take the address because they do not reach each other, and measures how long both have it when they do again.
 func healed(ctx context.Context, nodes []*vrrptest.Node) (float64, error) {
 	both := func() bool { return nodes[0].Has(vrrptest.VIP) && nodes[1].Has(vrrptest.VIP) }
 	err := nodes[1].Cut(true)
@@ -133,7 +133,7 @@ func healed(ctx context.Context, nodes []*vrrptest.Node) (float64, error) {
 	})
 }
 
-// moved has the address leave the first node in some way, with a client that asks all the time.
+// moved makes the address leave the first node in some way, with a client that sends requests all the time.
 func moved(ctx context.Context, net *vrrptest.Network, nodes []*vrrptest.Node, m move) (*vrrptest.Prober, error) {
 	from, to := nodes[0], nodes[1]
 	holds := func(n, not *vrrptest.Node) error {

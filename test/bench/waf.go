@@ -33,16 +33,16 @@ import (
 )
 
 const (
-	// wafDomains is how many domains have settings of their own.
+	// wafDomains is the number of domains with their own settings.
 	wafDomains = 1000
-	// wafConns is how many clients ask at once, and wafPosters how many of them when each request takes a core for long.
+	// wafConns is the number of concurrent clients, and wafPosters the number when each request uses a core for long.
 	wafConns, wafPosters = 8, 2
-	// besideRate is how many requests a second there are beside besidePosters with large bodies, for besideFor.
+	// besideRate is the number of requests a second next to besidePosters with large bodies, for besideFor.
 	besideRate, besidePosters, besideFor = 100, 4, 8 * time.Second
 )
 
-// The agents that are compared: the gateway's, one on the same protocol with Coraza as it comes, and one that lets everything pass
-// without a look, which is as fast as HAProxy can ask.
+// The agents that are compared: the gateway's, one with the same protocol and unmodified Coraza, and one that accepts everything
+// without inspection, which is the limit of HAProxy.
 const ownAgent, plainAgent, ackAgent = "agent", "plain agent", "one that only acknowledges"
 
 // serveWAF is one of the other agents, which listens on a socket that it inherits.
@@ -74,7 +74,7 @@ func serveWAF(kind string) error {
 type wafBench struct {
 	*proxyBench
 	kind  string   // of the agent
-	other *process // nil while the gateway's agent is there
+	other *process // nil while the gateway's agent runs
 	asked atomic.Int64
 }
 
@@ -115,7 +115,7 @@ func (w *wafBench) unaffected(_ context.Context, s settings, _ int) ([]goal, err
 				return 0, err
 			}
 			cost, err := w.costOf(1, d)
-			for tries := 0; err != nil && tries < 3; tries++ { // another reload was to come
+			for tries := 0; err != nil && tries < 3; tries++ { // another reload was pending
 				time.Sleep(time.Second)
 				cost, err = w.costOf(1, d)
 			}
@@ -151,7 +151,7 @@ func (w *wafBench) costOf(domain int, d time.Duration) (float64, error) {
 	return (after - before).Seconds() / float64(answered.Load()), err
 }
 
-// clients ask at once for a time, each on a connection that it keeps.
+// clients send requests concurrently for a time, each on a kept connection.
 func (w *wafBench) clients(n int, d time.Duration, ask func(*asker) error) error {
 	var all sync.WaitGroup
 	failures := make([]error, n)
@@ -214,7 +214,7 @@ const browserHeader = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64) App
 	"sec-ch-ua: \"Chromium\";v=\"131\", \"Not_A Brand\";v=\"24\"\r\nsec-ch-ua-mobile: ?0\r\nsec-ch-ua-platform: \"Windows\"\r\n" +
 	"Cookie: session=8f14e45fceea167a5a36dedd4bea2543; theme=light; _ga=GA1.2.1837465920.1731700000; basket=4711.2-815.1; consent=necessary.statistics; lang=en\r\n"
 
-// anotherGET asks for what was not asked for before.
+// anotherGET requests a new URL.
 func (w *wafBench) anotherGET() question {
 	return question{method: http.MethodGet, uri: fmt.Sprintf("/products/list?page=%d&sort=name&color=blue", w.asked.Add(1))}
 }
@@ -302,7 +302,7 @@ func (w *wafBench) compared(_ context.Context, s settings, _ int) (goals []goal,
 	return goals, w.turn(ownAgent)
 }
 
-// shares prints who spends how much of the processors on a request.
+// shares prints the CPU time of each program per request.
 func (w *wafBench) shares(name string, rate func(time.Duration) (float64, error), d time.Duration) error {
 	worker, err := w.worker()
 	if err != nil {
@@ -312,7 +312,7 @@ func (w *wafBench) shares(name string, rate func(time.Duration) (float64, error)
 	if err != nil {
 		return err
 	}
-	// The threads of this process come and go, and what they used with them.
+	// The threads of this process end, and with them the record of their CPU time.
 	own := func() (time.Duration, error) {
 		var used unix.Rusage
 		err := unix.Getrusage(unix.RUSAGE_SELF, &used)
@@ -383,7 +383,7 @@ func (w *wafBench) turn(kind string) error {
 	return err
 }
 
-// until asks until a request gets a status, and answers how long that took.
+// until makes requests until one gets a status, and returns how long that took.
 func (w *wafBench) until(uri string, status int) (time.Duration, error) {
 	start, last := time.Now(), 0
 	for time.Since(start) < time.Minute {
@@ -441,7 +441,7 @@ func (w *wafBench) stopOther() {
 	}
 }
 
-// beside measures small requests beside clients that post large ones, and without these.
+// beside measures small requests next to clients that post large ones, and without these.
 func (w *wafBench) beside(context.Context, settings, int) ([]goal, error) {
 	fmt.Println("small requests beside large ones; load", loadAverage())
 	alone, _, err := w.steady(besideFor)
@@ -481,7 +481,7 @@ func (w *wafBench) beside(context.Context, settings, int) ([]goal, error) {
 	}, nil
 }
 
-// steady asks at a steady rate, and answers the p99 and the part that was served.
+// steady makes requests at a steady rate, and returns the p99 and the share that was served.
 func (w *wafBench) steady(d time.Duration) (slow, served float64, err error) {
 	var mu sync.Mutex
 	var times []float64
@@ -533,7 +533,7 @@ func (w *wafBench) steady(d time.Duration) (slow, served float64, err error) {
 	return p99(times), float64(len(times)) / float64(offered), nil
 }
 
-// many measures the memory of many domains with settings of their own, and how soon a changed one has an effect.
+// many measures the memory of many domains with their own settings, and how soon a changed one takes effect.
 func (w *wafBench) many(ctx context.Context, s settings, domains int) ([]goal, error) {
 	fmt.Println(domains, "domains with settings of their own; load", loadAverage())
 	if err := w.turn(plainAgent); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// switched is a part of the database that can be turned off, to see what it costs.
+// switched is a part of the database that can be turned off, to measure its cost.
 type switched struct {
 	pool    *pgxpool.Pool
 	on, off []string

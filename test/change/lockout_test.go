@@ -1,4 +1,4 @@
-// Package change takes back changes of a whole gateway: those that cut an operator on the LAN off and are not confirmed, and random ones.
+// Package change reverts changes of a whole gateway: unconfirmed ones that cut an operator on the LAN off, and random ones.
 package change
 
 import (
@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { labtest.Main(m) }
 
-// within is the shortest time to confirm that can be asked for.
+// within is the shortest time for a confirmation.
 const within = 10 * time.Second
 
 type fields = map[string]any
 
-// site is a lab with an operator on its LAN, who uses one connection after the other.
+// site is a lab with an operator on its LAN, who opens one connection after the other.
 type site struct {
 	*labtest.Lab
 	operator *labtest.Browser
@@ -64,9 +64,9 @@ func (s *site) dial(ctx context.Context, address string) (conn net.Conn, err err
 	return conn, err
 }
 
-// reach tells why the operator cannot connect to the address.
+// reach returns an error if the operator cannot connect to the address.
 func (s *site) reach(t *testing.T, address string) error {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // so short that the first packet after the way is open tells
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // short, so that the next attempt follows soon after the path is open
 	defer cancel()
 	conn, err := s.dial(ctx, address)
 	if err == nil {
@@ -81,7 +81,7 @@ func (s *site) state(t *testing.T) string {
 	return labtest.Running(func(argv ...string) string { return s.Run(t, lab.Gateway, argv...) })
 }
 
-// same waits until everything is as it was: the kernel takes a moment to make sure that no one else has an IPv6 address.
+// same waits until everything is as it was: the kernel takes a moment to check that no other machine has an IPv6 address.
 func (s *site) same(t *testing.T, before string) {
 	t.Helper()
 	waittest.UntilNil(t, "it is as it was", func() error {
@@ -92,7 +92,7 @@ func (s *site) same(t *testing.T, before string) {
 	})
 }
 
-// try makes a change from the LAN that is to be confirmed. The operator may never see the answer: the change set is found from inside.
+// try makes a change from the LAN that must be confirmed. The operator may never get the answer: the change set is looked up from inside.
 func (s *site) try(t *testing.T, method, path string, body fields) (id string, by time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -112,7 +112,7 @@ func (s *site) try(t *testing.T, method, path string, body fields) (id string, b
 	return waiting[0].ID, waiting[0].ConfirmBy
 }
 
-// takenBack tells what a change set is instead.
+// takenBack returns an error with the actual state unless a change set was taken back.
 func (s *site) takenBack(t *testing.T, id string) error {
 	t.Helper()
 	var set struct{ State string }
@@ -126,11 +126,11 @@ func (s *site) takenBack(t *testing.T, id string) error {
 	return nil
 }
 
-// promised is how soon after its deadline a change is gone, on a machine that has nothing else to do.
+// promised is how soon after its deadline a change is reverted, on an idle machine.
 const promised = 2 * time.Second
 
-// punctual complains about a take-back that began before the deadline or ended late, by the gateway's own clock. Only a long run holds it to
-// what is promised.
+// punctual complains about a revert that began before the deadline or ended late, by the gateway's own clock. Only a long run checks
+// the guaranteed time.
 func (s *site) punctual(t *testing.T, id string) {
 	t.Helper()
 	type record struct {
@@ -278,7 +278,7 @@ func TestLockout(t *testing.T) {
 	})
 }
 
-// back waits until a change is taken back, the address is reached and everything is as it was.
+// back waits until a change is reverted, the address can be reached and everything is as it was.
 func (s *site) back(t *testing.T, id, address, before string) {
 	t.Helper()
 	waittest.Within(t, labtest.Slow*(within+10*time.Second), "the end", func() error { return s.takenBack(t, id) })

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/test/edits"
 )
 
-// Random change sets, each taken back: rows, files and the kernel's table are as before. A long run and GATEWAY_REVERTS ask for more of them.
+// Random change sets, each reverted: rows, files and the kernel's table are as before. A long run and GATEWAY_REVERTS increase their number.
 func TestRandomChangesAreTakenBack(t *testing.T) {
 	l := labtest.UpAsAdmin(t, lab.Options{})
 	l.WaitSettled(t)
@@ -44,7 +44,7 @@ func TestRandomChangesAreTakenBack(t *testing.T) {
 		}
 		return string(a.Body), nil
 	})
-	// The kernel lists chains in the order in which they came, which says nothing.
+	// The kernel lists chains in the order of their creation, which does not matter.
 	e.Kernel = func() string {
 		table := strings.TrimSpace(l.Run(t, lab.Gateway, "nft", "-s", "list", "table", "inet", "gateway"))
 		chains := strings.Split(strings.TrimSuffix(table, "\n}"), "\n\n")

@@ -48,7 +48,7 @@ func up(t *testing.T, nodes int) []node {
 	return all
 }
 
-// ask asks the node's database.
+// ask queries the node's database.
 func ask[T any](t *testing.T, n node, sql string, args ...any) (is T) {
 	t.Helper()
 	err := n.withDatabase(t.Context(), func(c *pgx.Conn) error { return c.QueryRow(t.Context(), sql, args...).Scan(&is) })
@@ -97,7 +97,7 @@ func (n node) has(t *testing.T, name string) bool {
 	return ask[bool](t, n, "SELECT EXISTS (SELECT FROM ntp_pools WHERE address = $1)", name)
 }
 
-// applied tells whether chronyd has a time server in its configuration.
+// applied reports whether chronyd has a time server in its configuration.
 func (n node) applied(t *testing.T, name string) bool {
 	t.Helper()
 	content, err := os.ReadFile(n.Path(chrony.DropIn.Path()))
@@ -134,7 +134,7 @@ func TestCluster(t *testing.T) {
 	waittest.Until(t, "a change of the primary is in the standby's daemon", func() bool { return two.applied(t, "first.example.net") })
 	two.WaitState(t, "ntp", "live", 30*time.Second)
 
-	// A change at the standby is the primary's, can be read where it was made, and reaches the daemons of both.
+	// A change at the standby is executed by the primary, can be read where it was made, and is applied to the daemons of both.
 	two.add(t, "passed.example.net")
 	if !two.has(t, "passed.example.net") || !one.has(t, "passed.example.net") {
 		t.Error("a change that was made at the standby is not there")
@@ -156,7 +156,7 @@ func TestCluster(t *testing.T) {
 	waittest.Until(t, "what was changed meanwhile arrives when the link is back", func() bool { return two.applied(t, "cut.example.net") })
 	same(t, one, two)
 
-	// What the primary takes while it is alone, and before it is lost, only it has.
+	// Changes that the primary accepts while it is isolated, before it is lost, are on it only.
 	two.do(t, two.Cut(lab.Cluster))
 	one.add(t, "alone.example.net")
 	one.do(t, one.Crash())
@@ -177,7 +177,7 @@ func TestCluster(t *testing.T) {
 	if !slices.ContainsFunc(one.differences(t), func(line string) bool { return strings.Contains(line, `"alone.example.net"`) }) {
 		t.Error("what the former primary alone had is in no file")
 	}
-	one.Login(t) // it was the first node, which has an administrator of its own
+	one.Login(t) // it was the first node, which has a different administrator
 	one.add(t, "again.example.net")
 	two.add(t, "after.example.net")
 	waittest.Until(t, "changes arrive at the former primary", func() bool { return one.applied(t, "after.example.net") })
@@ -186,7 +186,7 @@ func TestCluster(t *testing.T) {
 	leaves(t, two, one)
 }
 
-// repaired has a standby that has lost a row be the same as its primary again. Its API and the program that repairs are killed in the middle of it, and it goes on.
+// repaired repairs a standby that has lost a row. Its API and the repair are killed in the middle of it, and continue.
 func repaired(t *testing.T, primary, standby node) {
 	t.Helper()
 	standby.do(t, standby.withDatabase(t.Context(), func(c *pgx.Conn) error {
@@ -263,7 +263,7 @@ func leaves(t *testing.T, primary, peer node) {
 		}
 	}
 	waittest.Until(t, "the virtual addresses stay with the cluster", func() bool { return primary.binds(inner) && !peer.binds(inner) && !peer.binds(vip) })
-	// A node that does not know, or does not want to, still has its certificate.
+	// A node that does not know that it was removed, or ignores it, still has its certificate.
 	file := peer.Path("/var/lib/postgresql/left.pem")
 	peer.do(t, os.WriteFile(file, identity, 0o600))
 	if out, err := peer.connect(t, primary, "dbname=gateway user=gateway_repl sslmode=require sslcert=/var/lib/postgresql/left.pem sslkey=/var/lib/postgresql/left.pem", "root"); err == nil {
@@ -283,7 +283,7 @@ func (n node) connect(t *testing.T, to node, conninfo, user string) (string, err
 	return string(out), err
 }
 
-// differences are the lines of all files with what a node alone had.
+// differences are the lines of all difference files.
 func (n node) differences(t *testing.T) (lines []string) {
 	t.Helper()
 	files, err := filepath.Glob(n.Path("/var/lib/gateway/cluster/differences-*.jsonl"))

@@ -27,9 +27,9 @@ import (
 // always is a time server that no one removes.
 const always = "always.example.net"
 
-// TestFaults is the property test of internal/cluster with whole gateways: all programs are killed, cables and power fail, nodes are promoted and repaired while both are
-// asked for changes. When all is whole again, both have the same, each change that was acknowledged is there or in a difference file, no file was ever without what is always
-// there, and the virtual address is on one node alone.
+// TestFaults is the property test of internal/cluster with whole gateways: all programs are killed, cables and power fail, nodes are promoted and repaired during changes
+// on both. When all faults are over, both have the same rows, each acknowledged change is in the cluster or in a difference file, no file ever lacked what must always be
+// in it, and only one node has the virtual address.
 func TestFaults(t *testing.T) {
 	runs, seed := longtest.Number(t, "GATEWAY_CLUSTER_LABS", 1, 1), uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
@@ -142,7 +142,7 @@ func (f *faults) step(t *testing.T, random *rand.Rand) string {
 	return n.Name() + ": power fails"
 }
 
-// write asks a node for changes. One that is not the primary refuses them, or has the primary do it.
+// write sends changes to a node. If it is not the primary, it refuses them or forwards them to the primary.
 func (f *faults) write(ctx context.Context, n node) {
 	for ctx.Err() == nil {
 		f.mu.Lock()
@@ -160,7 +160,7 @@ func (f *faults) write(ctx context.Context, n node) {
 	}
 }
 
-// watch looks at the file of a node's daemon all the time.
+// watch reads the file of a node's daemon continuously.
 func (f *faults) watch(ctx context.Context, t *testing.T, n node) {
 	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		b, err := os.ReadFile(n.Path(chrony.DropIn.Path()))
@@ -171,7 +171,7 @@ func (f *faults) watch(ctx context.Context, t *testing.T, n node) {
 	}
 }
 
-// alone waits until one node alone has the virtual address after all cables are in, and notes for how long both had it. The bench says how long that may be.
+// alone waits until only one node has the virtual address after all cables are connected, and records how long both had it. The bench has the limit.
 func (f *faults) alone(t *testing.T) {
 	t.Helper()
 	one, two := f.nodes[0], f.nodes[1]

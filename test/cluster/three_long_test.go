@@ -12,8 +12,8 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// TestThreeNodes: three nodes follow one of them. The primary changes by plan, and by force when it is lost; a standby that is behind another one is not promoted; the one that
-// is left behind follows the new primary without anyone's doing, and so does the one that comes back.
+// TestThreeNodes: two nodes follow a third. The primary changes by a planned promotion, and by force when it is lost; a standby that is behind another one is not promoted; the
+// other standby follows the new primary automatically, and so does the former primary when it returns.
 func TestThreeNodes(t *testing.T) {
 	nodes := up(t, 3)
 	one, two, three := nodes[0], nodes[1], nodes[2]

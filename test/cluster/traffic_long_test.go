@@ -36,7 +36,7 @@ func unnoticed(t *testing.T, n node, rate, moves int, what string, do func()) {
 	}
 }
 
-// fakeUpgrade is what an upgrade is to those who use the site: the node gives its virtual address away, its programs are replaced, and it is as before. A lab has no apt; the
+// fakeUpgrade does what clients notice of an upgrade: the node releases its virtual address, its programs are replaced, and it works as before. A lab has no apt; the
 // real upgrade of two machines is in test/appliance.
 func (n node) fakeUpgrade(t *testing.T, other node) {
 	t.Helper()

@@ -84,10 +84,10 @@ func (n node) link(t *testing.T, name string) string {
 	return list[i].ID
 }
 
-// holds tells whether a node has the virtual address of the cluster.
+// holds reports whether a node has the virtual address of the cluster.
 func (n node) holds() bool { return n.binds(vip) }
 
-// binds tells whether a node has an address.
+// binds reports whether a node has an address.
 func (n node) binds(address string) bool {
 	found := false
 	_ = n.Within(lab.Gateway, func() error {
@@ -134,7 +134,7 @@ func moveTo(t *testing.T, to, from node) {
 	from.drain(t, false)
 }
 
-// site is what the nodes publish, at the virtual address, for who is on the lab's wan.
+// site is what the nodes publish at the virtual address, for clients on the lab's wan.
 func (n node) site() traffic.Site {
 	return traffic.Site{Address: vip + ":80", Name: "www.example.net", Says: "origin", Within: 5 * time.Second, Enter: func(f func() error) error { return n.Within(lab.Wan, f) }}
 }

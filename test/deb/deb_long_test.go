@@ -27,7 +27,7 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	}
 }
 
-// largest is how many bytes the package may have, as it is published.
+// largest is the maximum size of the published package, in bytes.
 const largest = 26_000_000
 
 func TestSize(t *testing.T) {

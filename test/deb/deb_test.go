@@ -1,4 +1,4 @@
-// Package deb builds the Debian package as a user does, and looks at what is in it.
+// Package deb builds the Debian package as a user does, and checks its contents.
 package deb
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const root = "../.."
 
-// version is what the package that the tests look at is called.
+// version is the version of the tested package.
 const version = "1.0.0"
 
 // folder has everything that the tests build. gpg keeps its sockets below it: their paths must be short.
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func run(argv ...string) (string, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = root
-	// The make that runs the tests must not tell another one what to do.
+	// The make that runs the tests must not pass options to this one.
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=", "LC_ALL=C.UTF-8")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -60,7 +60,7 @@ func must(t *testing.T, argv ...string) string {
 	return out
 }
 
-// build builds the package in a folder of the tests: in a long run as it is published, and else without what takes long: linking the
+// build builds the package in a folder of the tests: in a long run as it is published, otherwise without the slow parts: linking the
 // programs again, and xz.
 func build(name string) (string, error) {
 	dist, how := filepath.Join(folder, name), []string{"COMPRESSION=none", "LINKED=bin"}
@@ -79,7 +79,7 @@ func build(name string) (string, error) {
 
 var built = sync.OnceValues(func() (string, error) { return build("one") })
 
-// thePackage is the package that all tests look at.
+// thePackage is the package for all tests.
 func thePackage(t *testing.T) string {
 	t.Helper()
 	deb, err := built()
@@ -89,9 +89,9 @@ func thePackage(t *testing.T) string {
 	return deb
 }
 
-// A build that is cut short leaves nothing that looks like a package.
+// An interrupted build leaves nothing that looks like a package.
 func TestInterruptedBuildLeavesNoPackage(t *testing.T) {
-	thePackage(t) // what it takes is built
+	thePackage(t) // its inputs are built
 	dist := filepath.Join(folder, "cut")
 	must(t, "cp", "-r", filepath.Join(folder, "one"), dist)
 	left := func() []string {
@@ -106,7 +106,7 @@ func TestInterruptedBuildLeavesNoPackage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Who writes more than 40 MiB to a file is killed.
+	// A process that writes more than 40 MiB to a file is killed.
 	if out, err := run("bash", "-c", "ulimit -f 40960; COMPRESSION=none packaging/deb/build.sh "+dist+" "+version); err == nil {
 		t.Fatalf("it was not cut short: %s", out)
 	}
@@ -115,7 +115,7 @@ func TestInterruptedBuildLeavesNoPackage(t *testing.T) {
 	}
 }
 
-// TestContents compares every file, with its mode and owner, with the list of what is meant to be there.
+// TestContents compares every file, with its mode and owner, with the expected list.
 func TestContents(t *testing.T) {
 	cmd := exec.Command("dpkg-deb", "--fsys-tarfile", thePackage(t))
 	content, err := cmd.Output()
@@ -157,7 +157,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestProgramsKnowTheirVersion runs what is in the package.
+// TestProgramsKnowTheirVersion runs the programs in the package.
 func TestProgramsKnowTheirVersion(t *testing.T) {
 	out := filepath.Join(folder, "unpacked")
 	must(t, "dpkg-deb", "--extract", thePackage(t), out)

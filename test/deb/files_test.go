@@ -33,7 +33,7 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
-// TestDaemonsReadTheGatewaysFiles compares what the drop-ins tell the daemons with where the gateway writes.
+// TestDaemonsReadTheGatewaysFiles compares the paths in the drop-ins with those that the gateway writes.
 func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 	for file, place := range map[string]host.Place{
 		"share/haproxy.env": haproxy.Config, "share/unbound.env": unbound.Main, "systemd/dropins/chrony.conf": chrony.Main,
@@ -63,7 +63,7 @@ func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 		if env := regexp.MustCompile(`EnvironmentFile=/usr/share/gateway/(.*)`).FindStringSubmatch(dropIn); env != nil {
 			dropIn = read(t, "share/"+env[1])
 		}
-		// The lab tells the daemon the same file.
+		// The lab uses the same file.
 		if last := spec.Argv[len(spec.Argv)-1]; !strings.Contains(dropIn, last) {
 			t.Errorf("the drop-in of %s does not name %s, as the lab does", spec.Unit, last)
 		}
@@ -88,7 +88,7 @@ func TestUnitsReload(t *testing.T) {
 	}
 }
 
-// TestFoldersAreMade looks for each folder of the gateway in what the package makes.
+// TestFoldersAreMade checks that the package creates each folder of the gateway.
 func TestFoldersAreMade(t *testing.T) {
 	made := read(t, "gateway.tmpfiles") + read(t, "postinst")
 	for _, unit := range []string{"api", "helper", "scheduler", "waf"} {
@@ -107,14 +107,14 @@ func TestFoldersAreMade(t *testing.T) {
 	}
 }
 
-// TestSandboxes asks systemd how exposed the programs are. gateway-restore must reach a database that is elsewhere.
+// TestSandboxes checks the programs' exposure levels by systemd. gateway-restore must reach a database on another machine.
 func TestSandboxes(t *testing.T) {
 	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-repair": "20", "gateway-waf": "20", "gateway-probe": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35", "gateway-restore": "40"} {
 		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, "packaging/deb/systemd/"+unit+".service")
 	}
 }
 
-// TestDaemonsAreConfined asks systemd how exposed Debian's daemons are with the package's drop-ins.
+// TestDaemonsAreConfined checks the exposure levels of Debian's daemons with the package's drop-ins.
 func TestDaemonsAreConfined(t *testing.T) {
 	for unit, most := range map[string]string{
 		"haproxy": "30", "squid": "30", "unbound": "30", "chrony": "35", "kea-dhcp4-server": "25", "freeradius": "20", "keepalived": "32", "crowdsec": "25", "crowdsec-firewall-bouncer": "25",
@@ -132,7 +132,7 @@ func TestDaemonsAreConfined(t *testing.T) {
 			t.Fatal(err)
 		}
 		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, whole)
-		// Whoever makes files in /run makes rules of udev and units of systemd. Debian's profiles of AppArmor leave two of them no other place.
+		// A process that can create files in /run can add udev rules and systemd units. Debian's AppArmor profiles allow two daemons no other place.
 		open := regexp.MustCompile(`(?m)^ReadWritePaths=(.* )?-?/run/?( |$)|^ReadOnlyPaths=$`).MatchString(ours) || !strings.Contains(ours, "\nReadOnlyPaths=/run\n")
 		if open != (unit == "unbound" || unit == "chrony") {
 			t.Errorf("%s may write to other folders of /run than its own, or no longer has to", unit)
@@ -140,7 +140,7 @@ func TestDaemonsAreConfined(t *testing.T) {
 	}
 }
 
-// TestKeepalivedWritesInItsFolder asks keepalived which files with process numbers it makes. It may make files in one folder of /run alone, and
+// TestKeepalivedWritesInItsFolder checks which PID files keepalived creates. It may only create files in one folder of /run, and
 // does not start if one is elsewhere.
 func TestKeepalivedWritesInItsFolder(t *testing.T) {
 	spec, err := keepalived.Unit.Spec()
@@ -160,7 +160,7 @@ func TestKeepalivedWritesInItsFolder(t *testing.T) {
 	}
 }
 
-// TestHelperIsBounded: what asks it may be in the hands of an attacker.
+// TestHelperIsBounded: an attacker may control its callers.
 func TestHelperIsBounded(t *testing.T) {
 	for _, limit := range []string{"MemoryMax", "TasksMax"} {
 		if !regexp.MustCompile(`(?m)^` + limit + `=[0-9]+G?$`).MatchString(read(t, "systemd/gateway-helper.service")) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// repository makes a repository of the package, with a key that is made for it.
+// repository creates a repository of the package, with a new key.
 func repository(t *testing.T) string {
 	t.Helper()
 	dist := filepath.Join(folder, "repository")

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 // withPages are the files that share a gateway with pages.spec.ts in the long run. All others share one with jobs.spec.ts, and take about as long.
 var withPages = []string{"alerts", "backups", "clients", "configuration", "diagnostics", "draft", "firewall", "network", "ntp", "users"}
 
-// TestBrowser runs the Playwright tests of the UI against two fresh labs, side by side. The short run has every page and the ten jobs, the long one
-// all files. One file, page or test runs by its name: go test ./test/e2e -run TestBrowser//firewall.spec. What a test saw is in ui/test-results: a
-// picture of what failed, and a trace of its second try, or of every test with GATEWAY_TRACE=1. GATEWAY_PLAYWRIGHT names another script
+// TestBrowser runs the Playwright tests of the UI against two fresh labs, in parallel. The short run has every page and the ten main tasks, the long one
+// all files. A file, page or test is selected by its name: go test ./test/e2e -run TestBrowser//firewall.spec. ui/test-results has a
+// screenshot of each failure, and a trace of its second try, or of every test with GATEWAY_TRACE=1. GATEWAY_PLAYWRIGHT names another script
 // for one lab, such as the one that takes the screenshots.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
@@ -83,8 +83,8 @@ func shards(t *testing.T, all bool) map[string][]string {
 	return shards
 }
 
-// chosen is what -run says about the tests of a lab, for Playwright: its titles have spaces where names of Go have underscores, and no colons
-// between their parts. It is empty when all of them run, as they do when one of the door's is wanted.
+// chosen translates -run for the tests of a lab to Playwright: its titles have spaces where names of Go have underscores, and no colons
+// between their parts. It is empty when all of them run, which is also the case when one of the setup tests is selected.
 func chosen(run string) string {
 	_, below, _ := strings.Cut(run, "/")
 	_, title, _ := strings.Cut(below, "/")
@@ -103,8 +103,8 @@ type world struct {
 	provider      string // the program
 }
 
-// browse runs a script of the UI with its arguments, against a fresh lab, and answers how many tests there were. They come through the door, or
-// else the API has set the gateway up for them.
+// browse runs a script of the UI with its arguments, against a fresh lab, and returns the number of tests. They set the gateway up in the browser, unless
+// the API has done so.
 func (w world) browse(t *testing.T, part string, door bool, script ...string) int64 {
 	t.Helper()
 	expectTry(t)
@@ -162,7 +162,7 @@ func run(t *testing.T, cmd *exec.Cmd, env ...string) (count int64) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.Wait()
-		fmt.Fprintln(report, "{}") // behind all that the tests have told
+		fmt.Fprintln(report, "{}") // after the reports of all tests
 	}()
 	for tests := json.NewDecoder(report); next(t, tests); count++ {
 	}
@@ -174,14 +174,14 @@ func run(t *testing.T, cmd *exec.Cmd, env ...string) (count int64) {
 	return count
 }
 
-// newReport is a pipe through which Playwright tells how its tests fare.
+// newReport is a pipe through which Playwright reports on its tests.
 func newReport(t *testing.T) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// For writing, too: so there is never an end before it is told.
+	// Opened for writing, too, so that it does not end before Playwright opens it.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -190,13 +190,13 @@ func newReport(t *testing.T) *os.File {
 	return f
 }
 
-// result is what Playwright tells about a test: its name when it begins, the rest when it has ended.
+// result is Playwright's report on a test: its name when it begins, the rest when it has ended.
 type result struct {
 	Name, Outcome, Wrong string
 	Tries                int
 }
 
-// next shows the next test of the browser as a subtest, which takes as long as that one does. It is false when there is none.
+// next reports the next browser test as a subtest, which takes as long as that test. It is false when there is none.
 func next(t *testing.T, report *json.Decoder) bool {
 	t.Helper()
 	tell := func() (told result) {
@@ -217,7 +217,7 @@ func next(t *testing.T, report *json.Decoder) bool {
 		judge(t, told)
 	}
 	t.Run(begun.Name, end)
-	if ended == nil { // -run does not ask for it, and what it asks for needs it
+	if ended == nil { // -run does not select it, but the selected tests need it
 		end(t)
 	}
 	if ended.Tries > 1 && ended.Outcome != "flaky" {
@@ -242,7 +242,7 @@ func judge(t *testing.T, told result) {
 	}
 }
 
-// noteTries notes that something has failed twice in the browser, where GATEWAY_TRIED says. Who runs failed tests of Go once more sets that.
+// noteTries records in GATEWAY_TRIED that a browser test has failed twice. The script that retries failed Go tests sets that variable.
 func noteTries(t *testing.T) {
 	t.Helper()
 	if note := triesNote(t); note != "" {

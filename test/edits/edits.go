@@ -1,4 +1,4 @@
-// Package edits makes random change sets of what people configure, for tests that take them back.
+// Package edits makes random change sets of the usual configuration, for tests that revert them.
 package edits
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Call asks a gateway's API. The answer is its status, the change set that it made, if any, and its data.
+// Call makes a request to a gateway's API. It returns its status, the change set that it made, if any, and its data.
 type Call func(method, path string, body any) (status int, set string, data []byte, err error)
 
 // Operation is one operation of a change set.
@@ -51,12 +51,12 @@ type Editor struct {
 	Kernel func() string
 }
 
-// New makes an editor of the usual kinds, whose sets are the same for the same seed and the same state.
+// New returns an editor of the usual kinds, whose sets are the same for the same seed and the same state.
 func New(seed uint64, call Call) *Editor {
 	return &Editor{Rand: rand.New(rand.NewPCG(seed, 1)), call: call, kinds: usual}
 }
 
-// NewOfAll makes an editor of every kind, which compares the document, too.
+// NewOfAll returns an editor of every kind, which compares the document, too.
 func NewOfAll(seed uint64, call Call, document func() (string, error)) *Editor {
 	e := New(seed, call)
 	e.kinds, e.document = slices.Concat(usual, special), document
@@ -181,15 +181,15 @@ func (e *Editor) get(path string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// Target is a row of a kind, and what gives some of its fields other values.
+// Target is a row of a kind, and a function that changes some of its fields.
 type Target struct {
 	Kind   string
 	ID     string                // empty for the only row of its kind
-	Made   string                // the change set that made it, if one did
+	Made   string                // the change set that created it, if one did
 	Change func() map[string]any // nil if the editor changes none
 }
 
-// Furnish finds a row of each kind, and makes one where there is none.
+// Furnish finds a row of each kind, and creates missing ones.
 func (e *Editor) Furnish() ([]Target, error) {
 	var list []Target
 	found := map[string]bool{}
@@ -215,7 +215,7 @@ func (e *Editor) Furnish() ([]Target, error) {
 	return list, nil
 }
 
-// target is a row of a kind, which is made if need be. It has no id where that needs a row of another kind first.
+// target returns a row of a kind, and creates it if necessary. It has no id if that requires a row of another kind first.
 func (e *Editor) target(k kind) (Target, error) {
 	x := Target{Kind: k.name}
 	if k.change != nil {
@@ -285,7 +285,7 @@ func (e *Editor) State() (string, error) {
 	return all.String(), nil
 }
 
-// extensions reads what belongs to each row of another kind. One that was never stored has the defaults, as one has that was taken back
+// extensions reads the rows that extend rows of another kind. Without a stored row, they have the defaults, as after a revert
 // to them.
 func (e *Editor) extensions(k kind) (list []row, err error) {
 	var owners []struct{ ID string }
@@ -302,7 +302,7 @@ func (e *Editor) extensions(k kind) (list []row, err error) {
 	return list, nil
 }
 
-// timeless takes the times out of a row, and out of those that it shows.
+// timeless removes the times from a row, and from rows inside of it.
 func timeless(x any) {
 	switch x := x.(type) {
 	case row:
@@ -323,7 +323,7 @@ type preview struct {
 	Diff  string
 }
 
-// preview is the files of a component. Those of one that was changed while it runs are written a moment later.
+// preview returns the files of a component. If it was changed while it runs, they are written a moment later.
 func (e *Editor) preview(component string) (p preview, err error) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		p = preview{}
@@ -334,8 +334,8 @@ func (e *Editor) preview(component string) (p preview, err error) {
 	return p, fmt.Errorf("what is live is not what is stored:\n%s", p.Diff)
 }
 
-// Revert makes a random change set, takes it back, and tells what is not as it was: nothing, as a rule. Sets that the gateway refuses are
-// passed over. Every other one is brought about again by taking back its revert, so that there is more and more to change.
+// Revert makes a random change set, reverts it, and returns an error if anything differs from before. Sets that the gateway refuses are
+// skipped. Every other set is restored by reverting its revert, so that there are more and more rows to change.
 func (e *Editor) Revert() error {
 	before, err := e.State()
 	if err != nil {
@@ -381,7 +381,7 @@ func (e *Editor) apply() (set []Operation, id string, err error) {
 		switch {
 		case err != nil:
 			return set, "", err
-		case status != 200 && status != 404 && status != 409: // one of the rows is in use, or has gone with another
+		case status != 200 && status != 404 && status != 409: // one of the rows is in use, or was deleted with another
 			return set, "", fmt.Errorf("%v: %d %s", set, status, data)
 		case id != "":
 			return set, id, nil

@@ -15,9 +15,9 @@ import (
 
 type row = map[string]any
 
-// kind is what is edited. make is the body of a new row, with a number that no other has; change is an update. Without make, rows are neither
-// created nor deleted, and without change they are not updated; one is the only row of its kind. The rows of a kind below another one are listed
-// under each row of it, and those that extend another one are found by its rows. Where free is set, only rows that it likes are touched.
+// kind describes how rows of a kind are edited. make is the body of a new row, with a unique number; change is an update. Without make, rows are neither
+// created nor deleted, and without change they are not updated; one means that the kind has a single row. Rows of a kind below another one are listed
+// under each of its rows, and those that extend another one are found by its rows. With free, only rows that it accepts are edited.
 type kind struct {
 	name, path   string
 	below, of    string
@@ -30,7 +30,7 @@ func described(field string) func(*Editor, int) row {
 	return func(_ *Editor, n int) row { return row{field: fmt.Sprintf("edit %d", n)} }
 }
 
-// usual are the kinds whose rows hold nothing that the gateway makes itself, and need nothing in particular.
+// usual are the kinds whose rows contain nothing that the gateway generates, and have no special requirements.
 var usual = []kind{
 	{name: "firewall.address-object", path: "/firewall/address-objects", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("object-%d", n), "kind": "host", "value": e.address(n)}

@@ -1,4 +1,4 @@
-// Package faults kills the gateway at every point of a change and looks at what is left.
+// Package faults kills the gateway at every point of a change and checks the result.
 package faults
 
 import (
@@ -38,7 +38,7 @@ type pool struct {
 // death is a point at which the gateway is killed while a change of a component is under way.
 type death struct{ component, point string }
 
-// deaths are all of them, some of them in a short run, or as many as make faults asks for.
+// deaths are all of them, a selection in a short run, or as many as make faults requests.
 func deaths(t *testing.T) []death {
 	t.Helper()
 	var all []death
@@ -101,7 +101,7 @@ func whole(t *testing.T, l *labtest.Lab) []pool {
 	return stored
 }
 
-// ready waits until the API answers again, and tells how long it was gone.
+// ready waits until the API answers again, and returns how long it was unavailable.
 func ready(t *testing.T, l *labtest.Lab, since time.Time) time.Duration {
 	t.Helper()
 	waittest.UntilNil(t, "the API is back", func() error {
@@ -114,12 +114,12 @@ func ready(t *testing.T, l *labtest.Lab, since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// committed tells whether a death at the point comes after the commit.
+// committed reports whether the point is after the commit.
 func committed(point string) bool {
 	return point != failpoint.TxWritten && point != failpoint.TxChecked
 }
 
-// One lab serves all: what one test leaves behind is what the next has to live with.
+// All tests share a lab: each starts with what the previous one has left.
 func TestFaults(t *testing.T) {
 	l := upArmed(t)
 	for _, x := range []struct {
@@ -141,7 +141,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// filterWhole checks the same of the packet filter: what is stored is in the kernel, and nothing else. It answers the ids of the
+// filterWhole checks the same for the packet filter: the kernel has exactly what is stored. It returns the ids of the
 // rules with the name.
 func filterWhole(t *testing.T, l *labtest.Lab, name string) (ids []string) {
 	t.Helper()
@@ -172,7 +172,7 @@ func filterWhole(t *testing.T, l *labtest.Lab, name string) (ids []string) {
 // files is where a component's configuration is.
 var files = map[string]string{"ntp": chrony.DropIn.Path(), "packet-filter": nftables.Table.Path()}
 
-// arm arms a point for the next change of a component alone: whatever the others do in the meantime, they do not meet it.
+// arm arms a point for the next change of one component only: others do not reach it in the meantime.
 func arm(t *testing.T, l *labtest.Lab, d death) {
 	t.Helper()
 	of := d.component
@@ -186,13 +186,13 @@ func arm(t *testing.T, l *labtest.Lab, d death) {
 	}
 }
 
-// struck tells whether a point has been met.
+// struck reports whether a point was reached.
 func struck(l *labtest.Lab, point string) bool {
 	_, err := os.Stat(filepath.Join(l.Path(failpoints), point))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// restart is how long the API may be gone after a death.
+// restart is the longest time that the API may be unavailable after a kill.
 const restart = labtest.Slow * 3 * time.Second
 
 func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
@@ -208,7 +208,7 @@ func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
 	t.Logf("%d deaths, ready again after at most %s", len(list), longest.Round(time.Millisecond))
 }
 
-// dies changes a component, which meets an armed point, and tells how long the API was gone.
+// dies changes a component, which reaches an armed point, and returns how long the API was unavailable.
 func dies(t *testing.T, l *labtest.Lab, cycle int, d death) time.Duration {
 	t.Helper()
 	name, path, body := d.change(cycle)
@@ -228,7 +228,7 @@ func dies(t *testing.T, l *labtest.Lab, cycle int, d death) time.Duration {
 	return gone
 }
 
-// change is a change of the component, and the name of the row that it makes.
+// change returns a change of the component, and the name of the row that it creates.
 func (d death) change(cycle int) (name, path string, body map[string]any) {
 	if d.component == "ntp" {
 		name = fmt.Sprintf("10.%d.%d.%d", cycle>>16&255, cycle>>8&255, cycle&255)
@@ -269,7 +269,7 @@ func othersGoOn(t *testing.T, l *labtest.Lab) {
 	}
 }
 
-// Whatever was acknowledged is there, whenever the process died.
+// Acknowledged writes survive, whenever the process is killed.
 func acknowledgedWritesSurvive(t *testing.T, l *labtest.Lab) {
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}
@@ -301,7 +301,7 @@ func acknowledgedWritesSurvive(t *testing.T, l *labtest.Lab) {
 				}
 			})
 		}
-		// The kill comes at any moment, but not before something was acknowledged that could be lost.
+		// The kill comes at a random moment, but only after there are acknowledged writes that could be lost.
 		for want := 3 * (round + 1); ; {
 			mu.Lock()
 			n := len(acknowledged)
@@ -365,7 +365,7 @@ func daemonGoesAndReturns(t *testing.T, l *labtest.Lab) {
 func daemonThatRefusesToStart(t *testing.T, l *labtest.Lab) {
 	// chronyd refuses a command socket in a folder that others can write, and a pid file that it cannot.
 	const pidFile = "/run/chrony/chronyd.pid"
-	// The gateway starts a daemon that has ended at once, so that the obstacle comes first.
+	// The gateway restarts the daemon as soon as it has ended, so the obstacle is created first.
 	l.Run(t, lab.Gateway, "sh", "-c", "rm -f "+pidFile+" && mkdir -p "+pidFile+"/x")
 	if err := l.Units().Stop(t.Context(), chrony.Unit); err != nil {
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func daemonThatRefusesToStart(t *testing.T, l *labtest.Lab) {
 	}
 	l.Must(t, http.MethodGet, "/system/health", nil, 200, nil)
 	l.Run(t, lab.Gateway, "rm", "-rf", pidFile)
-	whole(t, l) // by itself
+	whole(t, l) // automatically
 }
 
 func daemonThatIsMissing(t *testing.T, l *labtest.Lab) {
@@ -418,7 +418,7 @@ func fullDisk(t *testing.T, l *labtest.Lab) {
 		t.Fatalf("the file is not whole:\n%s", now)
 	}
 	l.Run(t, lab.Gateway, "rm", dir+"/filler")
-	l.WaitState(t, "ntp", "live", 20*time.Second) // by itself
+	l.WaitState(t, "ntp", "live", 20*time.Second) // automatically
 	l.Run(t, lab.Gateway, "umount", dir)
 	l.Must(t, http.MethodPost, "/system/render-configs", nil, 200, nil)
 	whole(t, l)

@@ -16,8 +16,8 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// A change that is to be confirmed, and a death at each point: before the commit nothing is left of it, and after it the change waits and
-// goes back, at the next start or, if the API survives, at the deadline.
+// A change that waits for confirmation, and a kill at each point: before the commit nothing is left of it, and after it the change waits and
+// is reverted, at the next start or, if the API survives, at the deadline.
 func killAroundHeldChange(t *testing.T, l *labtest.Lab) {
 	var all []death
 	for _, component := range []string{"ntp", "packet-filter"} {

@@ -24,7 +24,7 @@ type acmeRig struct {
 	backend string
 }
 
-// TestACME orders real certificates from a real authority, which asks on port 80 through the proxy, or a name server.
+// TestACME orders real certificates from a real authority, which connects to port 80 through the proxy, or queries a name server.
 func TestACME(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, lab.Options{Volatile: true})
@@ -58,13 +58,13 @@ const acmeGateway = "gateway.lab.internal"
 
 // A domain that is new gets its certificate without anybody asking for it, and without a reload.
 func domainOrders(t *testing.T, r *acmeRig) {
-	// The gateway's own comes with the switch.
+	// The gateway's own certificate is ordered when ACME is turned on.
 	r.Must(t, http.MethodPut, "/certificates/acme", fields{"enabled": true, "email": "admin@example.net", "directory_url": acmeDirectory}, 200, nil)
 	own := r.certificate(t, acmeGateway, "ordered", func(acmeRow) bool { return true })
 	if !own.Automatic || own.DomainID != nil {
 		t.Errorf("%+v", own)
 	}
-	// That it is on the management port takes a reload.
+	// Showing it on the management port requires a reload.
 	waittest.Until(t, "the management port shows it", func() bool {
 		now, err := r.shown("3443", acmeGateway)
 		return err == nil && now == r.certificate(t, acmeGateway, "there", func(acmeRow) bool { return true }).Fingerprint
@@ -95,7 +95,7 @@ func domainOrders(t *testing.T, r *acmeRig) {
 	}
 }
 
-// The gateway shows its own certificate for its own name on every port, whoever answers there.
+// The gateway shows its own certificate for its own name on every port, whichever program serves it.
 func ownName(t *testing.T, r *acmeRig) {
 	row := r.certificate(t, acmeGateway, "issued", issued)
 	for _, port := range []string{"443", "3443"} {
@@ -110,7 +110,7 @@ func ownName(t *testing.T, r *acmeRig) {
 		}
 		waittest.Until(t, "the service has the management port", func() bool { return r.status(t).Management == "service" })
 		r.shows(t, "3443", acmeGateway, row.Fingerprint)
-		return r.status(t).Management == "service" // and the engine has not started HAProxy meanwhile
+		return r.status(t).Management == "service" // and the engine has not started HAProxy in the meantime
 	})
 	if err := r.Units().Start(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func ownName(t *testing.T, r *acmeRig) {
 	r.shows(t, "3443", acmeGateway, row.Fingerprint)
 }
 
-// A wildcard is shown to be ours by a record that a name server takes over a signed update.
+// A wildcard is validated by a record that a name server accepts as a signed update.
 func wildcardByDNS(t *testing.T, r *acmeRig) {
 	provider := fields{"name": "name server", "kind": "rfc2136", "zones": []string{"example.org"}, "server": wan4, "username": strings.TrimSuffix(tsigName, "."), "secret": "b3RoZXI="}
 	var p struct{ ID string }
@@ -130,7 +130,7 @@ func wildcardByDNS(t *testing.T, r *acmeRig) {
 		t.Errorf("%+v", row)
 	}
 	before := r.status(t)
-	// With the right key it is ordered again at once.
+	// With the correct key it is ordered again at once.
 	r.Must(t, http.MethodPut, "/dns-providers/"+p.ID, fields{"secret": tsigSecret}, 200, nil)
 	row = r.certificate(t, "*.example.org", "issued", issued)
 	r.shows(t, "443", "any.example.org", row.Fingerprint)
@@ -192,11 +192,11 @@ func renewal(t *testing.T, r *acmeRig) {
 	t.Logf("%d requests during the renewal", asked)
 }
 
-// An order that fails says of what.
+// A failed order names the reason.
 func failuresAreNamed(t *testing.T, r *acmeRig) {
 	r.names.leads(t, gwWan4, "caa.example.net")
 	r.names.set(t, `caa.example.net. 60 IN CAA 0 issue ";"`)
-	r.names.leads(t, wan4, "elsewhere.example.net") // where nobody listens
+	r.names.leads(t, wan4, "elsewhere.example.net") // where nothing listens
 	for name, kind := range map[string]string{"nowhere.example.net": "dns", "elsewhere.example.net": "connection", "caa.example.net": "caa"} {
 		r.domain(t, name, r.backend, nil)
 		row := r.certificate(t, name, "failed of "+kind, failedOf(kind))
@@ -204,7 +204,7 @@ func failuresAreNamed(t *testing.T, r *acmeRig) {
 			t.Errorf("%+v", row)
 		}
 		t.Logf("%s: %s", name, row.LastError)
-		// The site works meanwhile, with what the gateway has signed.
+		// In the meantime, the site works with a certificate that the gateway has signed.
 		if err := r.answers("https://"+name+"/", 200, "origin"); err != nil {
 			t.Error(err)
 		}
@@ -225,7 +225,7 @@ func mendedOrder(t *testing.T, r *acmeRig) {
 	}
 }
 
-// What was made for a domain goes with it, key and all.
+// A domain's certificate is deleted with it, including the key.
 func goesWithItsDomain(t *testing.T, r *acmeRig) {
 	for name, end := range map[string]func(id string){
 		"nowhere.example.net":   func(id string) { r.live(t, http.MethodPut, "/domains/"+id, fields{"active": false}, 200) },
@@ -246,7 +246,7 @@ func goesWithItsDomain(t *testing.T, r *acmeRig) {
 	}
 }
 
-// What an operator brings is shown for its names, and what a domain is told to show comes first.
+// Uploaded certificates are shown for their names, and a domain's chosen certificate takes precedence.
 func uploadedAndChosen(t *testing.T, r *acmeRig) {
 	const name = "own.example.net"
 	ca := newEdgeAuthority(t)
@@ -268,13 +268,13 @@ func uploadedAndChosen(t *testing.T, r *acmeRig) {
 			t.Errorf("ordered although there is one: %+v", row)
 		}
 	}
-	// The key has to be the one of the certificate.
+	// The key must match the certificate.
 	foreign, _ := ca.issue(t, name)
 	upload["private_key_pem"] = foreign["private_key_pem"]
 	r.Must(t, http.MethodPost, "/certificates", upload, 400, nil)
 }
 
-// Of two for the same name the one that lasts longer is shown, also when one of them is replaced, and without a reload.
+// Of two certificates for the same name the one that expires later is shown, also when one of them is replaced, and without a reload.
 func bestIsShown(t *testing.T, r *acmeRig) {
 	const name = "best.example.net"
 	r.domain(t, name, r.backend, nil)
@@ -293,7 +293,7 @@ func bestIsShown(t *testing.T, r *acmeRig) {
 			t.Errorf("certificate %d of %d hours: %s is shown, and it is %s (%v)", n, hours, got, fingerprint, err)
 		}
 	}
-	// One that nobody vouches for gives way to a wildcard, also when it is signed anew.
+	// A self-signed certificate is replaced by a wildcard, even if it is signed again.
 	upload, fingerprint := ca.issue(t, "*."+name)
 	r.live(t, http.MethodPost, "/certificates", upload, 201)
 	own := r.live(t, http.MethodPost, "/certificates", fields{"source": "self-signed", "names": []string{"one." + name}}, 201)
@@ -307,12 +307,12 @@ func bestIsShown(t *testing.T, r *acmeRig) {
 // secretLine is a line of the key in PEM.
 func secretLine(text string) string {
 	_, key, _ := strings.Cut(text, "PRIVATE KEY-----\n")
-	_, key, _ = strings.Cut(key, "\n") // the first one says what kind of key it is
+	_, key, _ = strings.Cut(key, "\n") // the first one has the type of the key
 	line, _, _ := strings.Cut(key, "\n")
 	return line
 }
 
-// Nobody but root reads a private key, anywhere.
+// Only root can read a private key, anywhere.
 func keysStaySecret(t *testing.T, r *acmeRig) {
 	count := 0
 	var keys []string

@@ -26,10 +26,10 @@ const (
 	tsigSecret = "c2VjcmV0IG9mIHRoZSBuYW1lIHNlcnZlcg=="
 )
 
-// acmeZone is where the name server takes updates.
+// acmeZone is the zone for which the name server accepts updates.
 const acmeZone = "example.org."
 
-// acmeNames is the name server of the wan side: for the gateway, for the certificate authority, and for whoever has the key.
+// acmeNames is the name server of the wan side: for the gateway, the certificate authority, and signed updates.
 type acmeNames struct {
 	mu      sync.Mutex
 	records []dns.RR
@@ -85,7 +85,7 @@ func (n *acmeNames) set(t testing.TB, records ...string) {
 	}
 }
 
-// leads has names lead to an address.
+// leads makes names resolve to an address.
 func (n *acmeNames) leads(t testing.TB, to string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -125,7 +125,7 @@ func (n *acmeNames) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	} else {
 		n.answer(answer, strings.ToLower(q.Question[0].Name), q.Question[0].Qtype)
 	}
-	_ = w.WriteMsg(answer) // whoever asked notices
+	_ = w.WriteMsg(answer) // the client notices
 }
 
 func (n *acmeNames) answer(answer *dns.Msg, name string, kind uint16) {
@@ -145,7 +145,7 @@ func (n *acmeNames) answer(answer *dns.Msg, name string, kind uint16) {
 	}
 }
 
-// update changes the zone, for whoever has the key (RFC 2136).
+// update changes the zone, if the request has the key's signature (RFC 2136).
 func (n *acmeNames) update(w dns.ResponseWriter, q *dns.Msg) int {
 	if q.IsTsig() == nil || w.TsigStatus() != nil {
 		return dns.RcodeNotAuth
@@ -197,7 +197,7 @@ func startPebble(t *testing.T, e *edge) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No sleeping, no nonces that are refused for practice, and every order is validated anew.
+	// No delays, no nonces that are rejected as a test, and every order is validated again.
 	cmd.Env = append(cmd.Env, "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
 	// A file, and not a pipe, which would be held until the lab has ended.
 	log, err := os.Create(filepath.Join(dir, "log"))

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// dhcpClient is the script of a real DHCP client: it tells what it was given, and takes the address.
+// dhcpClient is the script of a real DHCP client: it prints its lease, and sets the address.
 const dhcpClient = `#!/bin/sh
 case "$1" in
 bound|renew)
@@ -32,7 +32,7 @@ bound|renew)
 esac
 `
 
-// dhcpRig is a lab with machines that want addresses.
+// dhcpRig is a lab with DHCP clients.
 type dhcpRig struct {
 	*labtest.Lab
 	script string
@@ -90,17 +90,17 @@ func TestDHCP(t *testing.T) {
 	}
 }
 
-// machine makes a machine on a side of the lab.
+// machine creates a machine on a side of the lab.
 func (r *dhcpRig) machine(t *testing.T, side lab.Side, name, mac string) {
 	t.Helper()
 	r.Run(t, side, "ip", "link", "add", name, "link", "eth0", "address", mac, "type", "macvlan", "mode", "bridge")
 	r.Run(t, side, "ip", "link", "set", name, "up")
 }
 
-// once is for machines that shall get no answer.
+// once is for machines that must get no answer.
 var once = []string{"-t", "1"}
 
-// asks has a machine ask for an address, and tells what it was given; nil when nobody answered.
+// asks makes a machine request an address, and returns its lease; nil without an answer.
 func (r *dhcpRig) asks(t *testing.T, side lab.Side, name string, options ...string) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -141,7 +141,7 @@ func (r *dhcpRig) leases(t *testing.T, search string) (list leaseList) {
 	return list
 }
 
-// live makes a change that has to be live in Kea.
+// live makes a change that must be live in Kea.
 func (r *dhcpRig) live(t *testing.T, method, path string, body any, status int) (id string) {
 	t.Helper()
 	var row struct{ ID string }
@@ -254,7 +254,7 @@ func dhcpRenews(t *testing.T, r *dhcpRig) {
 	if given := parseGiven("event=" + renewed); given["ip"] != "10.10.0.100" {
 		t.Fatalf("%v", given)
 	}
-	// Told to end, it gives the address back.
+	// When terminated, it releases the address.
 	r.Run(t, lab.Lan, "kill", "-TERM", strings.TrimSpace(string(number)))
 	_ = cmd.Wait()
 	waittest.Until(t, "the address is free", func() bool {
@@ -268,7 +268,7 @@ func dhcpRenews(t *testing.T, r *dhcpRig) {
 func dhcpReserves(t *testing.T, r *dhcpRig) {
 	r.machine(t, lab.Lan, "two", "52:54:00:00:00:02")
 	r.live(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": r.subnet, "mac": "5254.0000.0002", "ip": "10.10.0.9", "hostname": "printer"}, 201)
-	// A client id of its own does not make it another machine.
+	// A client id does not make it another machine.
 	for _, options := range [][]string{nil, {"-x", "0x3d:00aabbcc"}} {
 		if given := r.asks(t, lab.Lan, "two", options...); given["ip"] != "10.10.0.9" || given["hostname"] != "printer" {
 			t.Fatalf("%v", given)
@@ -312,7 +312,7 @@ func dhcpListsLeases(t *testing.T, r *dhcpRig) {
 			t.Errorf("%s: %d", search, n)
 		}
 	}
-	// A reservation is made of a lease as it stands.
+	// A reservation is created from a current lease.
 	id := r.live(t, http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": free.SubnetID, "mac": free.MAC, "ip": free.IP, "hostname": free.Hostname}, 201)
 	if list := r.leases(t, "laptop"); list.Leases[0].ReservationID != id {
 		t.Fatalf("%+v", list)
@@ -323,7 +323,7 @@ func dhcpListsLeases(t *testing.T, r *dhcpRig) {
 	r.live(t, http.MethodDelete, "/dhcp/reservations/"+id, nil, 200)
 }
 
-// dhcpClients looks for the devices among the clients: what Kea, the kernel's neighbours and its connections say about one is told as one.
+// dhcpClients looks for the devices among the clients: what Kea, the kernel's neighbours and its connections know about a device is one entry.
 func dhcpClients(t *testing.T, r *dhcpRig) {
 	r.Run(t, lab.Gateway, "sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1")
 	call := []string{"curl", "-s", "-o", "/dev/null", "--interface", "one", "--max-time", "5", "http://10.10.0.1/"}
@@ -359,7 +359,7 @@ func dhcpClients(t *testing.T, r *dhcpRig) {
 		!slices.Equal(c.Sources, []string{"leases", "neighbours"}) || c.Addresses[0].Address != "10.10.0.100" || c.Connections == 0 || c.Sent == nil || *c.Sent == 0 {
 		t.Fatalf("%+v", c)
 	}
-	// A rule that drops all that it sends makes it blocked, and keeps it from the gateway.
+	// A rule that drops all packets of a client marks it as blocked, and keeps it from the gateway.
 	object, rule := uuid.NewString(), uuid.NewString()
 	r.Must(t, http.MethodPost, "/change-sets", map[string]any{"operations": []map[string]any{
 		{"kind": "firewall.address-object", "verb": "create", "id": object, "body": map[string]any{"name": "laptop", "kind": "host", "value": "10.10.0.100"}},
@@ -419,7 +419,7 @@ func dhcpChangesKeepLeases(t *testing.T, r *dhcpRig) {
 	if after := r.active(t); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Fatalf("%v instead of %v", after, before)
 	}
-	// A subnet that is made anew has its leases back: a machine keeps its address.
+	// A subnet that is created again has its leases: a machine keeps its address.
 	var row map[string]any
 	r.Must(t, http.MethodGet, "/dhcp/subnets/"+r.subnet, nil, 200, &row)
 	r.live(t, http.MethodDelete, "/dhcp/subnets/"+r.subnet, nil, 200)
@@ -517,7 +517,7 @@ func dhcpImpact(t *testing.T, r *dhcpRig) {
 	}
 }
 
-// pass has everything applied anew, as an operator does who does not want to wait for the timer.
+// pass applies everything again, instead of waiting for the timer.
 func (r *dhcpRig) pass(t *testing.T) {
 	r.Must(t, http.MethodPost, "/system/render-configs", nil, 200, nil)
 }
@@ -537,7 +537,7 @@ func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
 	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "lan1 is down") {
 		t.Fatal(c.LastError)
 	}
-	// Without a cable there is nobody to serve, and with one Kea listens by itself.
+	// Without a carrier there are no clients, and when it returns Kea listens again automatically.
 	r.Run(t, lab.Gateway, "ip", "addr", "add", "10.5.0.1/24", "dev", "lan1")
 	r.Run(t, lab.Gateway, "ip", "link", "set", "lan1", "up")
 	r.pass(t)
@@ -548,7 +548,7 @@ func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
 	}
 	r.Run(t, lab.Gateway, "ip", "link", "set", "far1", "up")
 	waittest.Until(t, "kea listens", listens)
-	// An interface that comes to the zone of strangers is served no longer.
+	// An interface that moves to the zone wan is no longer served.
 	var row struct{ ID string }
 	a := r.Must(t, http.MethodPost, "/network-interfaces", map[string]any{"name": "lan1", "type": "ethernet", "role": "wan"}, 201, &row)
 	if !strings.Contains(a.Header.Get("Gateway-Apply"), "dhcp=degraded") {

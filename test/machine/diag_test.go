@@ -23,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// diagRig is a lab whose operator looks for faults.
+// diagRig is a lab for diagnostics.
 type diagRig struct {
 	*labtest.Lab
 	token string
@@ -146,7 +146,7 @@ func (r diagRig) background(t *testing.T, side lab.Side, argv ...string) {
 	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
 }
 
-// redirector sends its visitors to where its argument says.
+// redirector redirects its clients to its argument.
 const redirector = `
 import http.server, sys
 class H(http.server.BaseHTTPRequestHandler):
@@ -168,10 +168,10 @@ func diagRedirects(t *testing.T, r diagRig) {
 	}
 }
 
-// secure takes the gateway's certificate as it is.
+// secure accepts the gateway's certificate without verification.
 var secure = &tls.Config{InsecureSkipVerify: true}
 
-// begin makes a request that lasts, by a connection of its own.
+// begin sends a long request on a separate connection.
 func (r diagRig) begin(ctx context.Context, path string, body fields) (*http.Response, error) {
 	content, err := json.Marshal(body)
 	if err != nil {
@@ -185,7 +185,7 @@ func (r diagRig) begin(ctx context.Context, path string, body fields) (*http.Res
 	return (&http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}).Do(req)
 }
 
-// runs tells whether the gateway runs a program with the words.
+// runs reports whether the gateway runs a program with the given arguments.
 func (r diagRig) runs(t *testing.T, words string) bool {
 	t.Helper()
 	cmd, err := r.Command(t.Context(), lab.Gateway, "pgrep", "-f", "--", words)
@@ -272,7 +272,7 @@ func diagCaptureHangUp(t *testing.T, r diagRig) {
 	defer hangUp()
 	ended := make(chan error, 1)
 	go func() {
-		// Nothing is captured, so that only the connection can tell that the caller is gone.
+		// Nothing is captured, so that only the connection shows that the client has closed it.
 		res, err := r.begin(ctx, "/diagnostics/capture", fields{"interface": "lan0", "host": "192.0.2.99", "seconds": 300})
 		if err == nil {
 			_, err = io.Copy(io.Discard, res.Body)
@@ -282,7 +282,7 @@ func diagCaptureHangUp(t *testing.T, r diagRig) {
 	}()
 	waittest.Until(t, "tcpdump runs", func() bool { return r.runs(t, "tcpdump -i lan0") })
 	r.Must(t, http.MethodPost, "/diagnostics/capture", fields{"interface": "lan0"}, 409, nil)
-	// With one right, and as a user who owns nothing.
+	// With one capability, and as a user who owns nothing.
 	about := r.Run(t, lab.Gateway, "sh", "-c", "cat /proc/$(pgrep -f '/usr/bin/[t]cpdump')/status")
 	for _, want := range []string{"Uid:\t65534\t65534\t65534\t65534", "CapEff:\t0000000000002000", "CapPrm:\t0000000000002000"} {
 		if !strings.Contains(about, want) {
@@ -397,7 +397,7 @@ func diagPaths(t *testing.T, r diagRig) {
 	r.Must(t, http.MethodPost, "/diagnostics/path", fields{"destination": "198.51.100.2"}, 400, nil)
 	r.Must(t, http.MethodPost, "/diagnostics/path", fields{"destination": "198.51.100.2", "protocol": "icmp", "port": 1}, 400, nil)
 	r.Must(t, http.MethodPost, "/diagnostics/path", fields{"source": "::1", "destination": "198.51.100.2", "port": 80}, 400, nil)
-	// Without the rule that rewrites, it is said what is missing.
+	// Without the NAT rule, the result names what is missing.
 	var rules []struct{ ID, Name string }
 	r.Must(t, http.MethodGet, "/nat-rules", nil, 200, &rules)
 	for _, rule := range rules {

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// One lab serves all: a client on the lan asks the gateway, and resolvers on the wan answer it.
+// All tests share a lab: a client on the lan queries the gateway, and resolvers on the wan answer that.
 func TestDNS(t *testing.T) {
 	t.Parallel()
 	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
@@ -64,7 +64,7 @@ type dnsRig struct {
 	public, corp *labtest.Names
 }
 
-// ask asks the gateway as a machine of a side, over udp or tcp, and again when there is no answer, as every client does.
+// ask queries the gateway from a machine of a side, over udp or tcp, and retries without an answer, like every client.
 func (r *dnsRig) ask(side lab.Side, network, server, name string, kind uint16) (*dns.Msg, error) {
 	var conn *dns.Conn
 	client := &dns.Client{Net: network, Timeout: 3 * time.Second, UDPSize: 4096}
@@ -99,7 +99,7 @@ func (r *dnsRig) silent(t *testing.T) {
 	}
 }
 
-// dig is what a machine of the lan is told: the records without their times, or the code.
+// dig returns what a machine of the lan gets: the records without their TTLs, or the code.
 func (r *dnsRig) dig(t *testing.T, name string, kind uint16) string {
 	t.Helper()
 	answer, err := r.ask(lab.Lan, "udp", "10.10.0.1", name, kind)
@@ -126,7 +126,7 @@ func (r *dnsRig) want(t *testing.T, name string, kind uint16, lines ...string) {
 	}
 }
 
-// row makes a row, which must be live at once.
+// row creates a row, which must be live at once.
 func (r *dnsRig) row(t *testing.T, path string, body fields) string {
 	t.Helper()
 	var row struct{ ID string }
@@ -212,7 +212,7 @@ func namesOfRecords(t *testing.T, r *dnsRig) {
 	}
 	r.want(t, "whole", dns.TypeTXT, `whole. TXT "7"`)
 	r.want(t, "www.elsewhere.example", dns.TypeTXT, `www.elsewhere.example. TXT "8"`)
-	// What has no record here is asked for as ever.
+	// Names without a record here are resolved as usual.
 	r.public.Set(t, "public.names.example. 300 IN A 192.0.2.8")
 	r.want(t, "public.names.example", dns.TypeA, "public.names.example. A 192.0.2.8")
 	r.want(t, "c.names.example", dns.TypeA, "NOERROR")
@@ -272,7 +272,7 @@ func aliases(t *testing.T, r *dnsRig) {
 	r.want(t, "away.example.com", dns.TypeA, "away.example.com. CNAME host.elsewhere.example.", "host.elsewhere.example. A 192.0.2.30")
 	r.want(t, "below.web.example.com", dns.TypeA, "below.web.example.com. A 192.0.2.31")
 	r.want(t, "nothing.web.example.com", dns.TypeA, "NXDOMAIN")
-	// The target changes, and with it what the alias leads to.
+	// The target changes, and so do the answers for the alias.
 	before := r.reloads(t)
 	r.Must(t, http.MethodPut, "/dns/records/"+web, fields{"value": "192.0.2.21"}, 200, nil)
 	r.want(t, "www.example.com", dns.TypeA, "www.example.com. CNAME web.example.com.", "web.example.com. A 192.0.2.21")
@@ -319,7 +319,7 @@ func forwardedZones(t *testing.T, r *dnsRig) {
 	if n := r.public.Count("there.corp.example."); n != 0 {
 		t.Fatalf("the name went to the wrong resolver %d times", n)
 	}
-	// Without resolvers of its own it is asked for as any other name; its records stay.
+	// Without its own resolvers the zone is resolved like any other; its records remain.
 	r.Must(t, http.MethodPut, "/dns/zones/"+zone, fields{"forward_to": []string{}}, 200, nil)
 	r.Must(t, http.MethodPost, "/dns/flush-cache", nil, 200, nil)
 	r.want(t, "there.corp.example", dns.TypeA, "NXDOMAIN")
@@ -343,7 +343,7 @@ func reverseZones(t *testing.T, r *dnsRig) {
 	r.want(t, "2.0.0.10.in-addr.arpa", dns.TypePTR, "NXDOMAIN")
 }
 
-// What others have answered is still known after changes, whether they are told to unbound or read from its files.
+// The cache is kept across changes, whether they are runtime commands or read from unbound's files.
 func changesKeepTheCache(t *testing.T, r *dnsRig) {
 	r.public.Set(t, "kept.example.org. 300 IN A 192.0.2.60")
 	zone := r.zone(t, "cache.lan")
@@ -375,7 +375,7 @@ func changesKeepTheCache(t *testing.T, r *dnsRig) {
 	}
 }
 
-// Who asks while unbound reads its files gets an answer, and who asks for a name that changes is never told that there is none.
+// A query during a reload gets an answer, and a query for a name that changes never gets NXDOMAIN.
 func changesLoseNoQuestion(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "busy.lan")
 	id := r.record(t, zone, "a", "A", "192.0.2.1")
@@ -455,7 +455,7 @@ func allBytes() string {
 	return b.String()
 }
 
-// A text arrives byte for byte, whether unbound is told it or reads it from its files.
+// A text arrives byte for byte, whether by a runtime command or from unbound's files.
 func hostileTexts(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "text.lan")
 	texts := []string{
@@ -535,7 +535,7 @@ func killedResolver(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "killed.lan")
 	r.record(t, zone, "a", "A", "192.0.2.1")
 	leave := r.takePort(t)
-	// It cannot come back, and nobody is told that it is live.
+	// It cannot restart, and is not reported as live.
 	var c labtest.Component
 	waittest.UntilNil(t, "who has the port is told", func() error {
 		c = r.WaitState(t, "dns", "degraded", 20*time.Second)
@@ -552,14 +552,14 @@ func killedResolver(t *testing.T, r *dnsRig) {
 		t.Fatal("it is said to have forgotten what it is not there to forget")
 	}
 	leave()
-	// The next change finds it gone and brings it back, with what was there before.
+	// The next change finds it stopped and restarts it, with its previous configuration.
 	r.record(t, zone, "b", "A", "192.0.2.2")
 	r.want(t, "a.killed.lan", dns.TypeA, "a.killed.lan. A 192.0.2.1")
 	r.want(t, "b.killed.lan", dns.TypeA, "b.killed.lan. A 192.0.2.2")
 	if c := r.WaitState(t, "dns", "live", 20*time.Second); c.Daemon != "running" || c.Detail != "" {
 		t.Errorf("%+v", c)
 	}
-	// Without anybody in its place it is back at once.
+	// With the port free, it restarts at once.
 	r.kill(t)
 	waittest.UntilNil(t, "it answers again", func() error {
 		answer, err := r.ask(lab.Lan, "udp", "10.10.0.1", "a.killed.lan", dns.TypeA)
@@ -582,7 +582,7 @@ func (r *dnsRig) kill(t *testing.T) {
 	}
 }
 
-// takePort kills unbound and takes its port before it is back. Leave gives the port up.
+// takePort kills unbound and takes its port before it restarts. leave releases the port.
 func (r *dnsRig) takePort(t *testing.T) (leave func()) {
 	t.Helper()
 	cmd, err := r.Command(t.Context(), lab.Gateway, "perl", "-MIO::Socket::INET", "-e",

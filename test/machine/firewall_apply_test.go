@@ -27,7 +27,7 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// foreign is a table of somebody else, with a counter.
+// foreign is a table of another program, with a counter.
 const foreign = `table inet foreign { chain input { type filter hook input priority -10; policy accept; counter comment "all" ; } ; }`
 
 // foreignCount is how many packets the foreign table has counted.
@@ -51,8 +51,8 @@ func (r *rig) foreignCount(t *testing.T) (packets int64) {
 	return packets
 }
 
-// Through many applies a port that rules drop never opens, a connection that they accept is never disturbed, and what
-// belongs to somebody else stays.
+// Through many applies a port that rules drop never opens, a connection that they accept is never disturbed, and the tables of
+// other programs are unchanged.
 func manyApplies(t *testing.T, r *rig) {
 	applies := longtest.Number(t, "GATEWAY_FILTER_APPLIES", 40, 200)
 	r.Run(t, lab.Gateway, "nft", foreign)
@@ -108,7 +108,7 @@ func manyApplies(t *testing.T, r *rig) {
 	began := time.Now()
 	for n := range applies {
 		tried := [...]int64{datagrams.Load(), connections.Load(), lines.Load()}
-		// What is rendered differs each time: the accepting rule comes and goes, and logs or not.
+		// Each apply renders something else: the accepting rule is turned on and off, and logs or not.
 		a := r.Must(t, http.MethodPut, "/firewall/rules/"+ids[2], fields{"enabled": n%2 == 0, "log": n%4 < 2}, 200, nil)
 		if got := a.Header.Get("Gateway-Apply"); got != "packet-filter=live" {
 			t.Errorf("apply %d: %s", n, got)
@@ -170,7 +170,7 @@ func flood(stop <-chan struct{}, sent *atomic.Int64) error {
 	}
 }
 
-// knock tries to connect, again and again, and counts who lets it in.
+// knock connects repeatedly, and counts accepted connections.
 func knock(stop <-chan struct{}, address string, tried, accepted *atomic.Int64) error {
 	for {
 		select {
@@ -190,7 +190,7 @@ func knock(stop <-chan struct{}, address string, tried, accepted *atomic.Int64) 
 	}
 }
 
-// Wherever the API dies, the kernel has the table from before or the one after, and then the one that is stored.
+// Whenever the API is killed, the kernel has the table from before or the one after, and then the stored one.
 func killDuringApply(t *testing.T, r *rig) {
 	r.rules(t, fields{"service_object_id": r.service(t, "tcp", 7001), "action": "drop"}, fields{"service_object_id": r.service(t, "tcp", 7003)})
 	rule := r.rules(t, fields{"service_object_id": r.service(t, "tcp", 7002), "enabled": false})[0]
@@ -238,7 +238,7 @@ func killDuringApply(t *testing.T, r *rig) {
 	var looks int
 	points := longtest.Some(t, 4, failpoint.All())
 	for _, point := range points {
-		// Whoever looks at the kernel, at any time, sees one of the two.
+		// Every reader of the kernel, at any time, sees one of the two.
 		done, looked := make(chan struct{}), make(chan int)
 		go func() {
 			n := 0
@@ -278,14 +278,14 @@ func killDuringApply(t *testing.T, r *rig) {
 	}
 	t.Logf("%d deaths, the kernel's table was whole at each of %d looks", len(points), looks)
 
-	// A table that was applied ahead of a commit, which then fails, is taken back.
+	// A table that was applied before a commit that then fails is reverted.
 	arm(failpoint.TxChecked, "error")
 	if h, err := set(true); err == nil {
 		t.Fatalf("the commit did not fail: %v", h)
 	}
 	waittest.Until(t, "the table is taken back", func() bool { return r.table(t) == before })
 	stored(before, silent)
-	// A table that cannot be kept on disk does not stay in the kernel unnoticed either: it converges by itself.
+	// A table that cannot be saved on disk does not stay in the kernel unnoticed either: the component converges automatically.
 	arm(failpoint.Staged, "error")
 	if _, err := set(true); err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func killDuringApply(t *testing.T, r *rig) {
 	stored(after, open)
 }
 
-// isGone tells whether a request ended because the API died.
+// isGone reports whether a request ended because the API was killed.
 func isGone(err error) bool {
 	netErr := (net.Error)(nil)
 	return err != nil && (errors.As(err, &netErr) || errors.Is(err, syscall.ECONNRESET))
@@ -386,7 +386,7 @@ func tableDeletedByHand(t *testing.T, r *rig) {
 	if got := r.filterState(t); got != "kernel-loaded" {
 		t.Fatalf("the packet filter is %s", got)
 	}
-	// The kernel says that it is gone, and it comes back at once.
+	// The kernel announces the removal, and the table is restored at once.
 	r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "gateway")
 	waittest.Until(t, "the table is back", func() bool { return r.filterState(t) == "kernel-loaded" })
 	r.WaitState(t, "packet-filter", "live", 10*time.Second)
@@ -394,7 +394,7 @@ func tableDeletedByHand(t *testing.T, r *rig) {
 		t.Errorf("after it was deleted:\n%s\n%s", got, want)
 	}
 
-	// While nobody looks after it, it stays away. It was the table that dropped.
+	// Without the API it is not restored. It was this table that dropped.
 	if err := r.Units().Stop(t.Context(), host.API); err != nil {
 		t.Fatal(err)
 	}

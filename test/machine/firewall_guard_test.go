@@ -17,8 +17,8 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// Beside a program that changes a table of its own all the time, every change becomes live at once, and no rule that was
-// answered is ever missing from the kernel.
+// While another program constantly changes its own table, every change becomes live at once, and no acknowledged
+// rule is ever missing from the kernel.
 func busyNeighbour(t *testing.T, r *rig) {
 	applies := longtest.Number(t, "GATEWAY_NEIGHBOUR_APPLIES", 20, 60)
 	r.Run(t, lab.Gateway, "nft", "add table inet neighbour; add set inet neighbour blocked { type ipv4_addr; }")
@@ -82,7 +82,7 @@ func busyNeighbour(t *testing.T, r *rig) {
 		}
 	})
 
-	// It goes on until the neighbour has had its say, however fast the applies are.
+	// It continues until the other program has run often enough, however fast the applies are.
 	tried := func() bool { return changes.Load() >= int64(applies)/4 && looks.Load() >= int64(applies) }
 	degraded, n := 0, 0
 	for ; n < applies || !tried() && n < 100*applies; n++ {
@@ -178,7 +178,7 @@ func noForwardingWithoutAFilter(t *testing.T, r *rig) {
 	}
 	r.expect(t, reached...)
 
-	// The table goes: for as long as there is none, nothing is forwarded, and it is back at once.
+	// The table is removed: without it, nothing is forwarded, and it is restored at once.
 	for range 3 {
 		r.Run(t, lab.Gateway, "nft", "flush", "ruleset")
 		waittest.Until(t, "the table and forwarding are back", func() bool {

@@ -48,7 +48,7 @@ func defaultDrop(t *testing.T, r *rig) {
 	})
 	r.expect(t, all...)
 
-	// An event of a rule, which nothing limits, comes after those of the burst: then the log has them all.
+	// An event of a rule, which is not rate-limited, follows those of the burst: then the log has them all.
 	sentinel := r.rules(t, fields{"dst_zone": "self", "service_object_id": r.service(t, "udp", 7002), "log": true})[0]
 	var local int
 	err := r.Within(lab.Wan, func() error {
@@ -146,7 +146,7 @@ func noLockout(t *testing.T, r *rig) {
 	families(func(gateway, behind string) {
 		all = append(all, probe{lab.Wan, "tcp", gateway, 22, "open gateway:22"}, probe{lab.Wan, "tcp", gateway, 443, open},
 			probe{lab.Wan, "udp", gateway, 443, "open gateway:443"}, probe{lab.Wan, "tcp", gateway, 3443, open},
-			// The rules do drop what is not spared.
+			// The rules do drop everything else.
 			probe{lab.Wan, "udp", gateway, 3443, silent}, probe{lab.Wan, "tcp", gateway, 7001, silent}, probe{lab.Wan, "tcp", behind, 22, silent})
 	})
 	r.expect(t, all...)
@@ -209,7 +209,7 @@ func (n *nameserver) fail(name string) {
 	delete(n.names, name)
 }
 
-// answer makes the answer to a query: the query's header and question with other flags, and the addresses that were asked for.
+// answer builds the answer to a query: the query's header and question with other flags, and the requested addresses.
 func (n *nameserver) answer(query []byte) []byte {
 	const header, a, aaaa = 12, 1, 28
 	name, at := "", header
@@ -279,8 +279,8 @@ func namesFollowTheDNS(t *testing.T, r *rig) {
 		return strings.Join(object.Resolved, " ")
 	}
 	rounds := 0
-	// again has every name resolved once more, and returns when that is done: a new name makes the gateway do it at once, and
-	// the answers of one round are stored together. Its own sorts last.
+	// again resolves every name once more, and returns when that is done: a new name triggers it at once, and
+	// the answers of one round are stored together. Its own name sorts last.
 	again := func() {
 		t.Helper()
 		rounds++
@@ -351,7 +351,7 @@ func firstMatch(t *testing.T, r *rig) {
 		}
 		r.Must(t, http.MethodPost, "/firewall/rules/reorder", fields{"ids": order}, 200, nil)
 		r.expect(t, probe{lab.Wan, "tcp", gwWan4, 7001, x.want}, probe{lab.Wan, "tcp", lan6, 7001, x.want}, probe{lab.Wan, "tcp", lan6, 7002, refused})
-		// Who decided is the first in order, by name.
+		// The rule that is first in order decides, by name.
 		if x := r.explain(t, probe{from: lab.Wan, proto: "tcp", addr: gwWan4, port: 7001}); x.DecidedBy.RuleID != order[0] {
 			t.Errorf("decided by %+v, first is %s", x.DecidedBy, order[0])
 		}
@@ -369,7 +369,7 @@ func destinationNAT(t *testing.T, r *rig) {
 		fields{"kind": "dnat", "in_zone": "wan", "dst_cidr": "203.0.113.0/24", "dst_port": 8200, "target_address": lan4, "target_port": 7002})
 	all := []probe{
 		{lab.Wan, "tcp", gwWan4, 8080, "open lan:7001 " + wan4}, {lab.Wan, "tcp", gwWan6, 8080, "open lan:7001 " + wan6},
-		{lab.Lan, "tcp", gwLan4, 8080, silent}, // it comes from another zone
+		{lab.Lan, "tcp", gwLan4, 8080, silent}, // it arrives from another zone
 		{lab.Wan, "udp", gwWan4, 8080, silent}, // and this by another protocol
 		{lab.Wan, "tcp", "203.0.113.9", 8200, "open lan:7002 " + wan4}, {lab.Wan, "tcp", gwWan4, 8200, silent},
 		{lab.Wan, "tcp", lan4, 7001, silent}, // only what was redirected passes
@@ -383,7 +383,7 @@ func destinationNAT(t *testing.T, r *rig) {
 	if x := r.explain(t, all[0]); x.Path != "forward" || x.Packet.Destination != lan4 || x.Packet.DestinationPort == nil || *x.Packet.DestinationPort != 7001 {
 		t.Errorf("%+v", x)
 	}
-	// What is not for an address of the gateway is left alone: it gets where it wants, and nobody listens there.
+	// Packets for other addresses are not changed: they reach their destination, where nothing listens.
 	r.rules(t, fields{"src_zone": "wan", "dst_zone": "lan"})
 	r.expect(t, probe{lab.Wan, "tcp", lan4, 8080, closed}, probe{lab.Wan, "tcp", lan6, 8080, closed}, probe{lab.Wan, "tcp", lan4, 7001, "open lan:7001"},
 		probe{lab.Wan, "tcp", gwLan4, 8080, "open lan:7001"})
@@ -405,7 +405,7 @@ func sourceNAT(t *testing.T, r *rig) {
 	sees(lan4, lan6)
 	masquerade := r.nat(t, fields{"kind": "masquerade", "out_zone": "wan", "protocol": "any"})[0]
 	sees(gwWan4, gwWan6)
-	// Not of the same network: which of two such addresses masquerading takes is for the kernel to say.
+	// Not in the same network: which of two addresses in one network masquerading uses is up to the kernel.
 	const other4, other6 = "198.51.100.77", "2001:db8:77::1"
 	addresses := []string{r.address(t, "wan0", other4, 24), r.address(t, "wan0", other6, 64)}
 	ids := r.nat(t,
@@ -469,7 +469,7 @@ func countersAndLog(t *testing.T, r *rig) {
 		all = append(all, probe{lab.Wan, "tcp", gwWan4, 7002, open})
 	}
 	r.expect(t, append(all, probe{lab.Wan, "udp", lan4, 7003, refused}, probe{lab.Wan, "udp", gwWan6, 7003, refused})...)
-	// A connection's first packet alone meets the rules; what it carries is established.
+	// Only a connection's first packet passes the rules; the others are established.
 	want := map[string]int{ids[0]: 2 * sent, ids[1]: 5, ids[2]: 2, ids[3]: sent}
 	for id, n := range want {
 		waittest.UntilNil(t, fmt.Sprintf("rule %s has counted %d packets", id, n), func() error {
@@ -545,7 +545,7 @@ func timeServiceOpening(t *testing.T, r *rig) {
 	times := func(lan, other, wan string) []probe {
 		return []probe{{lab.Lan, "udp", gwLan4, 123, lan}, {lab.Lan, "udp", second, 123, other}, {lab.Wan, "udp", gwWan4, 123, wan}, {lab.Lan, "udp", gwLan6, 123, silent}}
 	}
-	// With two addresses of a family the daemon listens on all: whom the packet filter keeps out would be answered.
+	// With two addresses of a family the daemon listens on all: clients that the packet filter denies would be answered.
 	set(fields{"serve_clients": true, "listen_addresses": []string{gwLan4, second}, "allow_acl": []string{"0.0.0.0/0", "::/0"}})
 	r.expect(t, times(open, open, silent)...)
 	rule := r.rules(t, fields{"dst_zone": "self", "src_zone": "wan"})[0]
@@ -563,7 +563,7 @@ func timeServiceOpening(t *testing.T, r *rig) {
 	r.Must(t, http.MethodDelete, "/ip-addresses/"+row, nil, 200, nil)
 }
 
-// Who asks about the very connection of the question is told how it came in.
+// A question about the requester's own connection is answered with how it came in.
 func explainMine(t *testing.T, r *rig) {
 	o := newOperator(t, r.Lab, lab.Lan, gwLan4)
 	r.rules(t, fields{"action": "drop", "priority": -1000})
@@ -632,7 +632,7 @@ type mine struct {
 	InZone      string `json:"in_zone"`
 }
 
-// explainMine tells what happens to the operator's own connection, after operations if there are any.
+// explainMine returns what happens to the operator's own connection, after operations if there are any.
 func (o *operator) explainMine(t *testing.T, gateway string, operations ...fields) (x mine) {
 	t.Helper()
 	o.ask(t, gateway, "/firewall/explain", fields{"mine": true, "operations": operations}, &x)

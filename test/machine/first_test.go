@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// newcomer is what a machine does that is plugged in and knows nothing: it takes the address, the router and the resolver that it is given.
+// newcomer acts as a machine that is plugged in without any configuration: it uses the address, the router and the resolver that it gets.
 const newcomer = `#!/bin/sh
 [ "$1" = bound ] || exit 0
 ip addr flush dev "$interface"
@@ -27,7 +27,7 @@ echo "event=bound"
 env
 `
 
-// page is a site in the internet, which remembers where its visitors come from.
+// page is a site on the internet, which records its clients' addresses.
 type page struct {
 	mu       sync.Mutex
 	visitors []string
@@ -80,7 +80,7 @@ func TestFirstHour(t *testing.T) {
 	// The resolver on the WAN signs nothing.
 	l.Must(t, http.MethodPut, "/dns/settings", map[string]any{"dnssec_validation": false}, 200, nil)
 	r.setUp(t, map[string]any{"upstream_forwards": []string{"198.51.100.2"}, "time_servers": []string{"198.51.100.2"}})
-	// What the lab has given the machine inside is taken away: it comes without anything.
+	// The configuration of the lab's client is removed: it starts without any.
 	l.Run(t, lab.Lan, "ip", "addr", "flush", "dev", "eth0", "scope", "global")
 	lan := r.arrives(t, "lan", "10.10.0.1")
 	r.uses(t, lan, site)
@@ -108,13 +108,13 @@ type firstRig struct {
 	script string
 }
 
-// visitor is a machine that has come to a network.
+// visitor is a machine that has joined a network.
 type visitor struct {
 	namespace string
 	given     map[string]string
 }
 
-// setUp sets up networks, all of which has to be live.
+// setUp sets up networks, all of which must be live.
 func (r *firstRig) setUp(t *testing.T, body map[string]any) {
 	t.Helper()
 	a := r.Must(t, http.MethodPost, "/network/setup", body, 200, nil)
@@ -141,7 +141,7 @@ func (r *firstRig) try(t *testing.T, v visitor, argv ...string) (string, error) 
 func (r *firstRig) arrives(t *testing.T, namespace, gateway string) visitor {
 	t.Helper()
 	v := visitor{namespace: namespace}
-	// ip netns exec puts this file in the place of /etc/resolv.conf: the machine has one of its own.
+	// ip netns exec mounts this file over /etc/resolv.conf: the machine has its own.
 	own := "/etc/netns/" + namespace
 	r.Run(t, lab.Gateway, "sh", "-c", "mkdir -p "+own+" && touch "+own+"/resolv.conf")
 	out, err := r.try(t, v, "busybox", "udhcpc", "-i", "eth0", "-f", "-n", "-q", "-t", "20", "-T", "1", "-s", r.script, "-O", "ntpsrv")
@@ -159,7 +159,7 @@ func (r *firstRig) arrives(t *testing.T, namespace, gateway string) visitor {
 // uses has a machine find a page by its name, and the time.
 func (r *firstRig) uses(t *testing.T, v visitor, site *page) {
 	t.Helper()
-	// A machine asks again when no answer comes, as dig does; but dig prints that, too.
+	// A machine retries without an answer, and so does dig; but dig prints that, too.
 	waittest.UntilNil(t, "a name in "+v.namespace, func() error {
 		out, err := r.try(t, v, "dig", "+short", "+tries=1", "@"+v.given["dns"], "www.example.net")
 		if err != nil || out != "198.51.100.2" {

@@ -72,7 +72,7 @@ func TestForwardProxy(t *testing.T) {
 			t.Logf("squid: %s", out[max(0, len(out)-3000):])
 		}
 	}
-	// squid 6 says so with every request.
+	// squid 6 warns about it with every request.
 	if strings.Contains(said(), "reserved for Squid") {
 		t.Error("the judge's word has a name that squid keeps for itself")
 	}
@@ -86,7 +86,7 @@ type forwardRig struct {
 	served atomic.Int64
 }
 
-// serveOrigin runs a server on a port of the wan side, until the test ends. What is below /cache may be kept.
+// serveOrigin runs a server on a port of the wan side, until the test ends. Responses below /cache may be cached.
 func (f *forwardRig) serveOrigin(t *testing.T, port int, secure bool) {
 	t.Helper()
 	server := &httptest.Server{Config: &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +121,7 @@ func (f *forwardRig) dial(_ context.Context, network, address string) (conn net.
 	return conn, err
 }
 
-// closed tells whether nobody on the lan side can connect.
+// closed reports whether no client on the lan side can connect.
 func (f *forwardRig) closed(t *testing.T, address string) bool {
 	t.Helper()
 	err := f.Within(lab.Lan, func() error {
@@ -140,11 +140,11 @@ func (f *forwardRig) waitOpen(t *testing.T) {
 	waittest.Until(t, "squid listens", func() bool { return !f.closed(t, forwardAddr) })
 }
 
-// client sends requests from the lan side through the proxy, on one connection as long as it can.
+// client sends requests from the lan side through the proxy, on one connection if possible.
 func (f *forwardRig) client(t *testing.T) *http.Client {
 	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: forwardAddr}), DialContext: f.dial,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the origin's certificate is nobody's concern
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the origin's certificate is not part of the test
 	}}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
@@ -179,7 +179,7 @@ func (f *forwardRig) try(t *testing.T, c *http.Client, method, address string) (
 	return res.StatusCode, nil
 }
 
-// expectStatus complains about requests that do not end as they should, each on a connection of its own and on one that is kept.
+// expectStatus complains about unexpected results of requests, each on a new connection and on a kept one.
 func (f *forwardRig) expectStatus(t *testing.T, want map[string]int) {
 	t.Helper()
 	kept := f.client(t)
@@ -251,7 +251,7 @@ func forwardOpensItsPort(t *testing.T, f *forwardRig) {
 		t.Fatal("the port is not open")
 	}
 	f.expectStatus(t, map[string]int{"http://wan.lab.internal/": 200, "https://wan.lab.internal/": 200})
-	// It tells nobody for whom it asks, and what it is no more than HTTP demands.
+	// It does not reveal its client, and reveals no more about itself than HTTP requires.
 	res, err := f.client(t).Get("http://wan.lab.internal/seen")
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func forwardTypes(t *testing.T, f *forwardRig) {
 		f.expectStatus(t, map[string]int{x.request: 403})
 		f.Must(t, http.MethodPut, "/forward-proxy/acls/"+id, fields{"value": x.miss}, 200, nil)
 		f.expectStatus(t, map[string]int{x.request: 200})
-		// And what it allows an entry behind it does not deny.
+		// And a later entry does not deny what an earlier one allows.
 		f.entry(t, "src", "0.0.0.0/0 ::/0", "deny")
 		f.Must(t, http.MethodPut, "/forward-proxy/acls/"+id, fields{"action": "allow"}, 200, nil)
 		f.expectStatus(t, map[string]int{x.request: 403})
@@ -357,7 +357,7 @@ func forwardDestinations(t *testing.T, f *forwardRig) {
 	}
 }
 
-// A tunnel goes to 443 alone, and no request to the ports of other services, unless an entry allows the port.
+// A tunnel can only connect to 443, and no request to the ports of other services, unless an entry allows the port.
 func forwardPorts(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
 	f.expectStatus(t, map[string]int{"https://www.example.net:8443/": 403, "http://www.example.net:25/": 403, "http://www.example.net:22/": 403})
@@ -380,7 +380,7 @@ func forwardNetworks(t *testing.T, f *forwardRig) {
 	f.clear(t)
 }
 
-// Whatever an entry allows, and however it is called, the gateway itself is out of reach.
+// Whatever an entry allows, by any name, the gateway itself cannot be reached.
 func forwardItself(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
 	f.entry(t, "port", "1-65535", "allow")
@@ -505,7 +505,7 @@ func forwardStatistics(t *testing.T, f *forwardRig) {
 	f.settings(t, fields{"cache_mb": 64})
 }
 
-// stream makes new connections to the proxy until it is stopped, and counts how they end.
+// stream opens connections to the proxy until it is stopped, and counts how they end.
 type stream struct {
 	connections, refused, failed atomic.Int64
 	statuses                     [600]atomic.Int64
@@ -537,7 +537,7 @@ func (s *stream) run(stop <-chan struct{}) error {
 	}
 }
 
-// during runs do while new connections are made all the time.
+// during runs do while connections are opened continuously.
 func (f *forwardRig) during(t *testing.T, do func(*stream)) *stream {
 	t.Helper()
 	s, stop := &stream{}, make(chan struct{})
@@ -585,7 +585,7 @@ func forwardChanges(t *testing.T, f *forwardRig) {
 	f.expectStatus(t, map[string]int{fmt.Sprintf("http://a.host%d.example/", many-1): 403})
 }
 
-// A judge that dies is started again, and nothing is let through meanwhile that it would have denied.
+// A killed ACL helper is restarted, and nothing that it would have denied passes in the meantime.
 func forwardJudgeDies(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
 	f.entry(t, "url_regex", "/stream$", "deny")
@@ -606,13 +606,13 @@ func forwardJudgeDies(t *testing.T, f *forwardRig) {
 	if s.statuses[200].Load() > 0 || s.statuses[403].Load() == 0 {
 		t.Errorf("%d were let through", s.statuses[200].Load())
 	}
-	// squid 5.7 may fall over what it was just writing to the judge, and is started again by its own first process.
+	// squid 5.7 may crash while it writes to the ACL helper, and is restarted by its own first process.
 	f.waitOpen(t)
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200, "http://www.example.net/stream": 403})
 	f.WaitState(t, "forward-proxy", "live", 15*time.Second)
 }
 
-// Without a list, and with one that is not whole, nobody gets through; the service mends that.
+// Without a list, or with an incomplete one, all requests are denied; the service repairs that.
 func forwardWithoutList(t *testing.T, f *forwardRig) {
 	path := f.Path("/etc/squid/gateway.acls")
 	if err := f.Units().Stop(t.Context(), host.API); err != nil {
@@ -621,7 +621,7 @@ func forwardWithoutList(t *testing.T, f *forwardRig) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	// squid starts its judge anew when its logs are rotated, with everything as it is.
+	// squid restarts its ACL helper when its logs are rotated, without other changes.
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
 	f.Run(t, lab.Gateway, "squid", "-k", "rotate", "-f", "/etc/squid/gateway.conf")
 	c := f.client(t)
@@ -680,7 +680,7 @@ func forwardAddress(t *testing.T, f *forwardRig) {
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
 	f.Run(t, lab.Gateway, "ip", "address", "add", "192.0.2.77/32", "dev", "lan0")
 	f.WaitState(t, "forward-proxy", "live", 70*time.Second)
-	// It is the gateway's own now, and out of reach as soon as the change of the links is heard of: the pass that is under way may have read them before.
+	// It is now the gateway's own, and blocked as soon as the change of the addresses is noticed: a running pass may have read them before.
 	waittest.Until(t, "the address is out of reach", func() bool {
 		status, err := f.try(t, f.client(t), http.MethodGet, "http://192.0.2.77:9464/")
 		return err == nil && status == 403

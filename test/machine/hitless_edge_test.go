@@ -128,7 +128,7 @@ func (e *edge) client(h2 bool) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			ExpectContinueTimeout: time.Minute,
-			Protocols:             protocols, IdleConnTimeout: 3 * time.Second, // a connection that the server has given up is kept no longer
+			Protocols:             protocols, IdleConnTimeout: 3 * time.Second, // connections that the server has closed are not kept
 
 			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 				return e.dial(network, at(address))
@@ -147,7 +147,7 @@ type edgePage struct {
 	body string
 }
 
-// get asks with a connection of its own.
+// get makes a request on a new connection.
 func (e *edge) get(url string) (edgePage, error) {
 	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -184,7 +184,7 @@ func (e *edge) answers(url string, status int, begins string) error {
 	return nil
 }
 
-// header complains unless an answer has a header with a value; an empty one stands for none.
+// header complains unless an answer has a header with a value; an empty value means no header.
 func (e *edge) header(url, name, want string) error {
 	p, err := e.get(url)
 	if err != nil {
@@ -196,7 +196,7 @@ func (e *edge) header(url, name, want string) error {
 	return nil
 }
 
-// live makes a change that has to be live when it is answered, and returns the id of the row.
+// live makes a change that must be live when it is answered, and returns the id of the row.
 func (e *edge) live(t testing.TB, method, path string, body any, status int) string {
 	t.Helper()
 	var row struct{ ID string }
@@ -207,7 +207,7 @@ func (e *edge) live(t testing.TB, method, path string, body any, status int) str
 	return row.ID
 }
 
-// backend makes a backend with servers on ports of the lan side, and returns its id and theirs.
+// backend creates a backend with servers on ports of the lan side, and returns its id and theirs.
 func (e *edge) backend(t testing.TB, name string, ports ...int) (id string, servers []string) {
 	t.Helper()
 	id = e.live(t, http.MethodPost, "/backends", fields{"name": name, "health_check_enabled": false, "websocket": true}, 201)
@@ -221,7 +221,7 @@ func (e *edge) server(port int) fields {
 	return fields{"name": fmt.Sprintf("s%d", port), "address": lan4, "port": port}
 }
 
-// domain makes a domain.
+// domain creates a domain.
 func (e *edge) domain(t testing.TB, name, backend string, more fields) string {
 	t.Helper()
 	body := fields{"name": name, "backend_id": backend}
@@ -231,7 +231,7 @@ func (e *edge) domain(t testing.TB, name, backend string, more fields) string {
 	return e.live(t, http.MethodPost, "/domains", body, 201)
 }
 
-// edgeStatus is what the proxy says about itself.
+// edgeStatus is the proxy's status.
 type edgeStatus struct {
 	Version        string
 	HTTP3          bool
@@ -293,7 +293,7 @@ func (e *edge) process(t testing.TB) haproxy.Process {
 type edgeAuthority struct {
 	key   *ecdsa.PrivateKey
 	cert  *x509.Certificate
-	lasts time.Duration // what it issues
+	lasts time.Duration // validity of what it issues
 }
 
 func newEdgeAuthority(t testing.TB) *edgeAuthority {
@@ -317,7 +317,7 @@ func newEdgeAuthority(t testing.TB) *edgeAuthority {
 	return &edgeAuthority{key, cert, 1000 * time.Hour}
 }
 
-// issue makes a certificate to upload, and its fingerprint.
+// issue creates a certificate to upload, and returns its fingerprint.
 func (a *edgeAuthority) issue(t testing.TB, names ...string) (upload fields, fingerprint string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -351,14 +351,14 @@ func (a *edgeAuthority) issue(t testing.TB, names ...string) (upload fields, fin
 	}, fingerprintOf(der)
 }
 
-// edgeConn is one of HTTP/1.1 that never asks twice: what a client that retries would not notice is a failure here.
+// edgeConn is an HTTP/1.1 connection that never retries: what a retrying client would not notice is a failure here.
 type edgeConn struct {
 	net.Conn
 	reader *bufio.Reader
 }
 
-// ask sends a request and reads the answer, over the connection if it still is one, and over a new one where the last answer
-// has said that it would be closed.
+// ask sends a request and reads the answer, over the existing connection, or over a new one if the last answer
+// has announced that it would be closed.
 func (c *edgeConn) ask(e *edge, req *http.Request, plain bool) (edgePage, error) {
 	if c.Conn == nil {
 		var err error
@@ -406,7 +406,7 @@ func (c *edgeConn) end() {
 	}
 }
 
-// logs are what every unit has said.
+// logs is the output of all units.
 func (e *edge) logs(t testing.TB) string {
 	t.Helper()
 	var all strings.Builder

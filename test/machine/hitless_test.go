@@ -23,8 +23,8 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// TestContinuity: nothing that goes through the proxy is disturbed by what an operator does, and nothing that dies stays dead.
-// One lab serves all.
+// TestContinuity: nothing that an operator does disturbs traffic through the proxy, and everything that is killed restarts.
+// All tests share a lab.
 func TestContinuity(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, lab.Options{Volatile: true})
@@ -45,7 +45,7 @@ func TestContinuity(t *testing.T) {
 	}
 }
 
-// busy is the site that the traffic goes to.
+// busy is the site that gets the traffic.
 const busy = "busy.example.net"
 
 // The ports of the origins.
@@ -84,7 +84,7 @@ func newTraffic(t *testing.T, e *edge) *traffic {
 	return l
 }
 
-// serveEcho answers over a WebSocket with what it hears.
+// serveEcho echoes messages of a WebSocket.
 func serveEcho(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -111,7 +111,7 @@ func pattern(from, length int) []byte {
 	return b
 }
 
-// trickle answers a few bytes at a time until the download may end, and then the rest at once.
+// trickle sends a few bytes at a time until the download may end, and then the rest at once.
 func (l *traffic) trickle(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", strconv.Itoa(downloadSize))
 	flush := http.NewResponseController(w)
@@ -127,7 +127,7 @@ func (l *traffic) trickle(w http.ResponseWriter, _ *http.Request) {
 			return
 		}
 		sent += length
-		_ = flush.Flush() // the next write tells
+		_ = flush.Flush() // the next write returns the error
 	}
 }
 
@@ -186,7 +186,7 @@ var trafficKinds = []struct {
 	{"HTTP/2 anew", 1, 100 * time.Millisecond, true, true, "https"},
 }
 
-// start makes the requests until stop is called, which returns when all are answered.
+// start makes requests until stop is called, which returns when all are answered.
 func (l *traffic) start() (stop func()) {
 	ended := make(chan struct{})
 	var work sync.WaitGroup
@@ -218,7 +218,7 @@ func (l *traffic) start() (stop func()) {
 	}
 }
 
-// asker makes requests one after the other, as one client does.
+// asker makes requests in sequence, like one client.
 func (l *traffic) asker(scheme string, h2, fresh bool) (ask func(n int) (edgePage, error), end func()) {
 	if h2 {
 		client := l.e.client(true)
@@ -280,7 +280,7 @@ func echoed(conn *websocket.Conn, text string) error {
 	return err
 }
 
-// download fetches the beginning of the file, and says what is wrong with it.
+// download fetches the beginning of the file, and returns an error if it is wrong.
 func (l *traffic) download(t *testing.T, client *http.Client, length int64) <-chan error {
 	t.Helper()
 	client.Timeout = 0
@@ -306,14 +306,14 @@ func (l *traffic) download(t *testing.T, client *http.Client, length int64) <-ch
 	return done
 }
 
-// change is something that an operator does, and how to see from outside that it is so.
+// change is an operator's change, and how to verify it from outside.
 type change struct {
 	name string
 	do   func(n int)
 	so   func(n int) error
 }
 
-// changes are all kinds of changes; each list of them leads back to where it began.
+// changes are all kinds of changes; each list of them ends in the initial state.
 func (l *traffic) changes(t *testing.T, side *sideSite) []change {
 	e := l.e
 	put := func(path string, body fields) { e.live(t, http.MethodPut, path, body, 200) }
@@ -465,7 +465,7 @@ func (l *traffic) post(url string, length int) (edgePage, error) {
 	if err != nil {
 		return edgePage{}, err
 	}
-	req.Header.Set("Expect", "100-continue") // or a refusal may come while the body is being written
+	req.Header.Set("Expect", "100-continue") // otherwise a refusal may arrive while the body is being written
 	return l.e.ask(req)
 }
 
@@ -524,8 +524,8 @@ func hitless(t *testing.T, e *edge, l *traffic) {
 	}
 }
 
-// A server that moves is left at once by all who ask from then on, also when a request is on its way at that moment: the
-// connection that carries it is not used again.
+// No request after the change reaches a server at its old address, even if another one is in progress at that moment: the
+// connection that carries that is not used again.
 func serverMoves(t *testing.T, e *edge, _ *traffic) {
 	begun, finish := make(chan struct{}, 1), make(chan struct{})
 	const from, to = 8084, 8085
@@ -540,7 +540,7 @@ func serverMoves(t *testing.T, e *edge, _ *traffic) {
 	e.origin(t, to, slow)
 	backend, servers := e.backend(t, "moving", from)
 	domain := e.domain(t, "moving.example.net", backend, nil)
-	// A server that HAProxy has read from its file keeps connections for later requests; in 2.6 one that was added does not.
+	// A server from HAProxy's file keeps connections for later requests; in 2.6 one that was added at run time does not.
 	e.Must(t, http.MethodPost, "/system/proxy-reload", nil, 200, nil)
 	client := e.client(false)
 	defer client.CloseIdleConnections()
@@ -567,7 +567,7 @@ func serverMoves(t *testing.T, e *edge, _ *traffic) {
 	for range 5 {
 		get("/", "origin 8085")
 	}
-	// With nobody on the way there is no need for a reload.
+	// Without requests in progress no reload is needed.
 	before := e.status(t)
 	moves := longtest.Number(t, "GATEWAY_MOVES", 10, 50)
 	for n := range moves {

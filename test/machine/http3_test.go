@@ -71,8 +71,8 @@ func (e *edge) quicClient(t testing.TB, address string) *http.Client {
 	return &http.Client{Transport: h3, Timeout: patience}
 }
 
-// must3 asks over HTTP/3, by a connection of its own, and has to be answered so. A datagram that reaches a worker of HAProxy just before
-// it leaves is lost, and with it the connection: like a browser, who gets no answer asks again by another one.
+// must3 makes a request over HTTP/3, on a new connection, which must be answered with the status. A datagram that reaches a worker of HAProxy just before
+// it exits is lost, and with it the connection: like a browser, this client then retries on another one.
 func (e *edge) must3(t testing.TB, method, url, body string, status int) edgePage {
 	t.Helper()
 	var p edgePage
@@ -113,7 +113,7 @@ func http3Get(t *testing.T, e *edge, _ *traffic) {
 	}
 }
 
-// HTTP/3 is offered where it is spoken, and to nobody else.
+// HTTP/3 is offered only where it is supported.
 func http3AltSvc(t *testing.T, e *edge, l *traffic) {
 	const offer = `h3=":443"; ma=86400`
 	for url, want := range map[string]string{"https://" + busy + "/": offer, "http://" + busy + "/": "", "https://unknown.example.net/": ""} {
@@ -135,7 +135,7 @@ func http3AltSvc(t *testing.T, e *edge, l *traffic) {
 		t.Errorf("%+v after %+v", after, before)
 	}
 
-	// The other name of a site, and what its server says, are the site's.
+	// The second name of a site, and its server's own headers, belong to the site.
 	const port = 8086
 	e.origin(t, port, func(mux *http.ServeMux) {
 		mux.HandleFunc("/offers", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Alt-Svc", `h3=":8443"`) })
@@ -181,7 +181,7 @@ func http3Binds(t *testing.T, e *edge, _ *traffic) {
 		}
 		client := e.quicClient(t, gwWan6)
 		if !flag {
-			client.Timeout = time.Second // nobody is there to answer
+			client.Timeout = time.Second // nothing answers
 		}
 		res, err := client.Get("https://" + busy + "/")
 		if err == nil {
@@ -194,7 +194,7 @@ func http3Binds(t *testing.T, e *edge, _ *traffic) {
 	}
 }
 
-// What a site is told to do, it does by HTTP/3 as well.
+// A site's settings apply to HTTP/3 as well.
 func http3Behaviour(t *testing.T, e *edge, l *traffic) {
 	url := "https://" + busy + "/"
 	header := e.live(t, http.MethodPost, "/domains/"+l.domain+"/headers", fields{"name": "X-Three", "value": "yes %[src] \"quoted\""}, 201)
@@ -283,12 +283,12 @@ func http3Certificates(t *testing.T, e *edge, _ *traffic) {
 	e.live(t, http.MethodDelete, "/certificates/"+id, nil, 200)
 }
 
-// Reloads disturb nobody: an answer that is under way is finished by the worker that began it, and whoever has a connection
-// that is gone learns of it and makes a new one.
+// Reloads are not noticed: the old worker finishes its answers, and clients whose connection
+// was closed open a new one.
 func http3Reload(t *testing.T, e *edge, l *traffic) {
 	url := "https://" + busy + "/"
-	// A worker that leaves closes a QUIC connection when it has sent the last of its answers, without waiting that they arrive:
-	// what is still on the way then may be lost, and so the end of the download is left out.
+	// A worker that exits closes a QUIC connection when it has sent the last of its answers, without waiting for acknowledgements:
+	// the end may be lost, so the end of the download is not checked.
 	downloaded := l.download(t, e.quicClient(t, gwWan4), downloadSize/2)
 	resting := e.quicClient(t, gwWan4)
 	resting.Timeout = 5 * time.Second
@@ -298,7 +298,7 @@ func http3Reload(t *testing.T, e *edge, l *traffic) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A request that is sent before the client has learnt that its connection is gone is made again, as browsers do.
+		// A request that is sent before the client knows that its connection is closed is repeated, as browsers do.
 		var p edgePage
 		waittest.Until(t, "an answer by a connection that has rested, or by a new one", func() bool {
 			p, err = edgeFetch(resting, req)

@@ -31,13 +31,13 @@ const (
 	atConsole = "198.51.100.99" // where an administrator is logged in
 )
 
-// published is the port of the gateway that leads to a machine of the lan.
+// published is a port of the gateway that is forwarded to a machine of the lan.
 const published = 8081
 
 // idsRig is a lab whose CrowdSec reads logs.
 type idsRig struct{ *labtest.Lab }
 
-// TestIDS has a real CrowdSec read what attackers leave in logs, and sees by packets who is dropped.
+// TestIDS lets a real CrowdSec read the traces of attackers in logs, and checks with packets which addresses are dropped.
 func TestIDS(t *testing.T) {
 	t.Parallel()
 	r := idsRig{labtest.UpAsAdmin(t, lab.Options{Volatile: true})}
@@ -54,7 +54,7 @@ func TestIDS(t *testing.T) {
 	if out := r.Run(t, lab.Gateway, "nft", "list", "tables"); strings.Contains(out, "crowdsec") {
 		t.Fatalf("a bouncer runs that is not enabled:\n%s", out)
 	}
-	// A machine of the lan is published: who is banned reaches it no more than the gateway itself.
+	// A machine of the lan is published: a banned client can reach neither it nor the gateway itself.
 	packets := &rig{Lab: r.Lab, services: map[string]string{}}
 	packets.adopt(t)
 	packets.listen(t, lab.Lan, ":7001", func(netip.AddrPort) string { return "hello\n" })
@@ -89,7 +89,7 @@ func TestIDS(t *testing.T) {
 	t.Run("SwitchedOffDropsNobody", func(t *testing.T) { idsOff(t, r) })
 }
 
-// running waits until CrowdSec reads logs, and the bouncer has made its tables. Lines that are written before that are lost.
+// running waits until CrowdSec reads logs, and the bouncer has created its tables. Earlier lines are lost.
 func (r idsRig) running(t *testing.T) {
 	t.Helper()
 	waittest.Within(t, 4*time.Minute, "CrowdSec reads logs, and its bouncer runs", func() error {
@@ -122,7 +122,7 @@ func (r idsRig) status(t *testing.T) (s idsStatus) {
 	return s
 }
 
-// component is when a component was last applied, and how it is.
+// component returns when a component was last applied, and its state.
 func (r idsRig) component(t *testing.T, name string) string {
 	t.Helper()
 	var list []struct {
@@ -166,7 +166,7 @@ func (r idsRig) served(t *testing.T, from string) {
 	}
 }
 
-// dropped waits until the packets of an address are dropped, whatever they are for: it hears nothing, not even a refusal.
+// dropped waits until all packets of an address are dropped: it gets no answer, not even a reset.
 func (r idsRig) dropped(t *testing.T, from string) {
 	t.Helper()
 	for _, port := range idsPorts {
@@ -304,7 +304,7 @@ func idsScan(t *testing.T, r idsRig) {
 func idsAllowed(t *testing.T, r idsRig) {
 	r.failLogins(t, friend, "sshd")
 	r.block(t, friend, "blocked", "f1", "f2", "f3", "f4", "f5", "f6")
-	// What comes later in a log is read later: when it is decided about, the friend has not been.
+	// Later lines of a log are read later: once there is a decision about them, the friend was not banned.
 	const laterLogin, laterRequest = "198.51.100.70", "198.51.100.71"
 	r.failLogins(t, laterLogin, "sshd-session")
 	r.block(t, laterRequest, "blocked", "g1", "g2", "g3", "g4", "g5")
@@ -334,7 +334,7 @@ func (r idsRig) browser(t *testing.T, from string) *labtest.Browser {
 	})
 }
 
-// undone counts the bans that were taken back.
+// undone counts the bans that were ended.
 func (r idsRig) undone(t *testing.T, address string) (n int) {
 	t.Helper()
 	var entries []struct{ Actor, Subject string }
@@ -347,14 +347,14 @@ func (r idsRig) undone(t *testing.T, address string) (n int) {
 	return n
 }
 
-// set changes the bouncer's set of who is dropped behind its back.
+// set changes the bouncer's set of banned addresses without its knowledge.
 func (r idsRig) set(t *testing.T, verb, address string) {
 	t.Helper()
 	r.Run(t, lab.Gateway, "nft", verb, "element", "ip", crowdsec.Table4, crowdsec.Set4, "{ "+address+" }")
 }
 
-// idsOperator: the packets of an administrator who is logged in are not dropped, whatever the bouncer has heard, and a ban of his is
-// undone. What an operator decides counts.
+// idsOperator: packets of an administrator who is logged in are not dropped, whatever the bouncer was told, and a ban of that address is
+// ended. A decision of an operator is applied.
 func idsOperator(t *testing.T, r idsRig) {
 	b := r.browser(t, atConsole)
 	b.Login(t)
@@ -380,7 +380,7 @@ func idsOperator(t *testing.T, r idsRig) {
 	r.served(t, atConsole)
 	b.Must(t, http.MethodGet, "/ids/status", nil, 200, nil)
 
-	// By hand it takes a confirmation: from there, and from elsewhere. Then he is dropped.
+	// A manual ban requires a confirmation: from that address, and from others. Then it is dropped.
 	for _, from := range []*labtest.Browser{b, r.Browser} {
 		if a := from.Must(t, http.MethodPost, "/ids/decisions", fields{"value": atConsole}, 409, nil); !strings.Contains(string(a.Body), "confirm") {
 			t.Errorf("%s", a.Body)
@@ -406,7 +406,7 @@ func idsManual(t *testing.T, r idsRig) {
 		t.Errorf("%+v", made)
 	}
 	r.dropped(t, innocent)
-	// It is the kernel that says so, not CrowdSec.
+	// The kernel's state is shown, not CrowdSec's.
 	r.set(t, "delete", innocent)
 	if list := r.decided(t, innocent); len(list) != 1 || list[0].Enforced {
 		t.Errorf("%+v", list)
@@ -420,8 +420,8 @@ func idsManual(t *testing.T, r idsRig) {
 	r.served(t, atSSH)
 }
 
-// idsReload: while the gateway's own table is gone and loaded again, nothing of who is banned gets through. Another program that removes the
-// bans is noticed.
+// idsReload: while the gateway's own table is removed and loaded again, no packets of banned addresses pass. If another program removes the
+// bans, that is noticed.
 func idsReload(t *testing.T, r idsRig) {
 	stop := make(chan struct{})
 	var work sync.WaitGroup
@@ -534,7 +534,7 @@ func idsAccounts(t *testing.T, r idsRig) {
 	}
 }
 
-// idsKilled: both daemons come back, and bans with them.
+// idsKilled: both daemons restart, and the bans are restored.
 func idsKilled(t *testing.T, r idsRig) {
 	for _, u := range []host.Unit{crowdsec.Bouncer, crowdsec.Unit} {
 		was, err := r.Units().State(t.Context(), u)

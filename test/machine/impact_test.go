@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	// deaf is the port of servers that hear and never answer: who sends there has no established connection.
+	// deaf is the port of servers that receive and never answer: connections to them are never established.
 	deaf = 7011
 	// The second addresses of the gateway, which changes take away.
 	spareWan4, spareLan4 = "198.51.100.77", "10.10.0.77"
-	// far is an address behind the wan, which routes lead to.
+	// far is an address behind the wan, which is reached by routes.
 	far = "203.0.113.7"
-	// heard is how long to wait for what might not come.
+	// heard is how long to wait for a packet that might not arrive.
 	heard = 500 * time.Millisecond
 )
 
-// routers are those that know the way to far: two at the cable of the wan, and one at a cable of its own.
+// routers have a route to far: two on the wan's network, and one on a separate network.
 var routers = []string{wan4, "198.51.100.3", "192.0.2.2"}
 
 // impact holds what previews say about live connections against what happens to them.
@@ -68,15 +68,15 @@ func impact(t *testing.T, r *rig) {
 	}
 }
 
-// world is the rig with deaf servers, which tell nobody but the test whom they hear.
+// world is the rig with deaf servers, which report what they receive to the test only.
 type world struct {
 	*rig
 	mu      sync.Mutex
-	reached map[string]string // by what was said: which server heard it, from whom, and by which link
+	reached map[string]string // by message: the server that received it, the sender, and the interface
 }
 
-// goFar makes the routers and what is behind them, until they are undone. All of them are the machine on the wan, which hears by which link
-// packets come.
+// goFar creates the routers and what is behind them, until undo is called. All of them are the machine on the wan, which reports the interface
+// on which packets arrive.
 func (w *world) goFar(t *testing.T) (undo func()) {
 	t.Helper()
 	w.Run(t, lab.Wan, "ip", "address", "add", far+"/32", "dev", "lo")
@@ -102,10 +102,10 @@ func (w *world) goFar(t *testing.T) (undo func()) {
 	}
 }
 
-// hears reads a packet, and tells who sent it and by which link it came.
+// hears reads a packet, and returns its sender and the interface on which it arrived.
 type hears func(buf []byte) (n int, from string, link int, err error)
 
-// hearing4 and hearing6 have a socket tell by which link packets come; hearing6 is also for what listens for both families.
+// hearing4 and hearing6 make a socket report the interface of packets; hearing6 is also for sockets of both families.
 func hearing4(conn net.PacketConn) (hears, error) {
 	p := ipv4.NewPacketConn(conn)
 	return func(buf []byte) (int, string, int, error) {
@@ -128,7 +128,7 @@ func hearing6(conn net.PacketConn) (hears, error) {
 	}, p.SetControlMessage(ipv6.FlagInterface, true)
 }
 
-// listen hears what is said to the deaf server of a side, and the echo requests that come there.
+// listen receives the messages to the deaf server of a side, and echo requests.
 func (w *world) listen(t *testing.T, side lab.Side) {
 	t.Helper()
 	for _, x := range []struct {
@@ -188,7 +188,7 @@ func echoRequest(packet []byte, kind byte) string {
 
 var words = newCounter()
 
-// newCounter gives every word that is said to a deaf server its own number.
+// newCounter numbers the messages to deaf servers.
 func newCounter() func() string {
 	var mu sync.Mutex
 	n := 0
@@ -200,15 +200,15 @@ func newCounter() func() string {
 	}
 }
 
-// tell says something to a deaf server, and answers who heard it.
+// tell sends a message to a deaf server, and returns who received it.
 func (w *world) tell(conn net.Conn, wait time.Duration) string {
 	word := words()
-	_, _ = conn.Write([]byte(word)) // that an earlier one was refused is told here
+	_, _ = conn.Write([]byte(word)) // a refusal of an earlier one is reported here
 	_, _ = conn.Write([]byte(word))
 	return w.heardBy(word, wait)
 }
 
-// heardBy answers who hears something, from whom, and by which of its links.
+// heardBy returns the server that received a message, the sender, and the interface.
 func (w *world) heardBy(word string, wait time.Duration) string {
 	for deadline := time.Now().Add(wait); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		w.mu.Lock()
@@ -230,7 +230,7 @@ type flow struct {
 	conn  net.Conn
 	echo  *echoes
 	local netip.AddrPort
-	// What it sees, and what a new one like it sees.
+	// The result of the live connection, and of a new one like it.
 	live, fresh [2]string
 }
 
@@ -264,7 +264,7 @@ func (w *world) begin(f *flow, wait time.Duration) error {
 	})
 }
 
-// use sends a packet over the connection of the flow, and answers what is seen.
+// use sends a packet over the connection of the flow, and returns the result.
 func (w *world) use(f *flow, wait time.Duration) string {
 	switch {
 	case f.echo != nil:
@@ -288,7 +288,7 @@ func (w *world) use(f *flow, wait time.Duration) string {
 	return open + " " + answer
 }
 
-// try opens another connection like that of the flow, and answers what it sees.
+// try opens another connection like that of the flow, and returns the result.
 func (w *world) try(f *flow, wait time.Duration) string {
 	other := &flow{from: f.from, proto: f.proto, addr: f.addr, port: f.port}
 	if err := w.begin(other, wait); err != nil {
@@ -343,7 +343,7 @@ func (c *impactCase) run(t *testing.T) map[string]int {
 	changes := c.changes(t, operations)
 	said := foretold(t, c.Lab, "connections", changes)
 	c.change(t, changes...)
-	// What is not expected to be silent may take its time.
+	// What is not expected to be silent gets more time.
 	c.all(func(f *flow) {
 		if f.live[1] = c.use(f, heard); f.live[1] == silent && strings.HasPrefix(f.live[0], open) && said[f.name()].Effect != "cut" {
 			f.live[1] = c.use(f, patience)
@@ -397,13 +397,13 @@ func (f *flow) effect() string {
 	return ""
 }
 
-// prediction is what a preview says about one of those whom a change reaches.
+// prediction is what a preview predicts for one affected connection or client.
 type prediction struct {
 	What, Effect string
 	After        string `json:"verdict_after"`
 }
 
-// foretold is what a preview says about those of an area whom a change reaches, by name.
+// foretold returns the predictions of a preview for an area, by name.
 func foretold(t *testing.T, l *labtest.Lab, area string, operations []operation) map[string]prediction {
 	t.Helper()
 	var answer struct {
@@ -432,7 +432,7 @@ func foretold(t *testing.T, l *labtest.Lab, area string, operations []operation)
 	return nil
 }
 
-// flow is a connection that somebody might have.
+// flow returns a random connection.
 func (c *impactCase) flow() *flow {
 	f := &flow{from: pick(c, lab.Wan, lab.Lan), proto: pick(c, "tcp", "tcp", "udp", "udp", "icmp"), port: pick(c, 7001, 7002, 7003)}
 	if f.proto == "udp" && c.random.IntN(2) == 0 {
@@ -443,7 +443,7 @@ func (c *impactCase) flow() *flow {
 	} else {
 		f.addr = pick(c, gwLan4, gwLan6, spareLan4, gwWan4, wan4, wan6, wan4, far, far, far)
 	}
-	if f.addr == far { // only these tell by which router they came
+	if f.addr == far { // only these show the router
 		f.proto, f.port = pick(c, "udp", "icmp"), deaf
 	}
 	return f
@@ -471,7 +471,7 @@ func (c *impactCase) rule(t *testing.T, actions ...string) fields {
 	return body
 }
 
-// translation is a NAT rule that is about some of the flows. Nobody is sent back to where he came from.
+// translation is a NAT rule that matches some of the flows. No packet is sent back to its origin.
 func (c *impactCase) translation() fields {
 	body := fields{"name": fmt.Sprint("nat ", c.random.Uint32()), "in_zone": "any", "out_zone": "any", "priority": c.random.IntN(100)}
 	switch c.random.IntN(4) {
@@ -489,7 +489,7 @@ func (c *impactCase) translation() fields {
 	return body
 }
 
-// configuration is what is there before the change: most of the flows are accepted.
+// configuration is the configuration before the change: most of the flows are accepted.
 func (c *impactCase) configuration(t *testing.T) (operations []operation) {
 	t.Helper()
 	for range 3 + c.random.IntN(6) {
@@ -534,7 +534,7 @@ func (c *impactCase) changes(t *testing.T, present []operation) (operations []op
 				operations = append(operations, create("network.route", fields{"destination": "203.0.113.0/28", "gateway": pick(c, routers...)}))
 			}
 			continue
-		case 4: // a route that is there
+		case 4: // an existing route
 			routes := slices.DeleteFunc(slices.Clone(present), func(o operation) bool { return o.Kind != "network.route" })
 			edit.Kind, edit.ID = "network.route", pick(c, routes...).ID
 			switch c.random.IntN(4) {
@@ -577,7 +577,7 @@ func off(row operation) fields {
 	return fields{"enabled": false}
 }
 
-// restore brings back the addresses that the change has taken away, and removes the routes.
+// restore restores the addresses that the change has removed, and removes the routes.
 func (c *impactCase) restore(t *testing.T) {
 	t.Helper()
 	var routes []struct{ ID, Destination string }

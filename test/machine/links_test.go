@@ -22,7 +22,7 @@ func (r *rig) wire(t *testing.T, name string) {
 	r.Run(t, lab.Gateway, "ip", "link", "set", name, "up")
 }
 
-// linkThere tells whether the gateway has a link.
+// linkThere reports whether the gateway has an interface.
 func (r *rig) linkThere(t *testing.T, name string) bool {
 	t.Helper()
 	var links []struct {
@@ -38,7 +38,7 @@ func (r *rig) linkThere(t *testing.T, name string) bool {
 	})
 }
 
-// A bridge carries packets while it is declared, and is gone afterwards; the link that it was made of stays.
+// A bridge forwards packets while it is declared, and is removed afterwards; its port remains.
 func linksComeAndGo(t *testing.T, r *rig) {
 	r.wire(t, "ext0")
 	r.rules(t, fields{"src_zone": "dmz", "dst_zone": "self"})
@@ -78,7 +78,7 @@ func linksComeAndGo(t *testing.T, r *rig) {
 	r.Run(t, lab.Gateway, "ip", "link", "delete", "ext0")
 }
 
-// What somebody bound by hand stays, whatever of ours comes and goes beside it.
+// Objects that others have added remain, whatever of ours is added and removed.
 func foreignStateSurvives(t *testing.T, r *rig) {
 	const byHand, beside = "10.10.0.50", "10.10.0.51"
 	r.Run(t, lab.Gateway, "ip", "addr", "add", byHand+"/24", "dev", "lan0")
@@ -148,7 +148,7 @@ func routes(t *testing.T, r *rig) {
 		t.Fatalf("not active, and in the kernel: %q", got)
 	}
 	r.put(t, "/routes/"+v4, fields{"active": true, "table_name": "77"})
-	reach(silent, open) // nobody asks that table
+	reach(silent, open) // no packets use that table
 	r.Run(t, lab.Gateway, "ip", "rule", "add", "iif", "wan0", "lookup", "77")
 	reach(open, open)
 
@@ -194,7 +194,7 @@ func routes(t *testing.T, r *rig) {
 	}
 }
 
-// A link that is in use is taken over with its addresses while a connection goes on.
+// An interface in use is adopted with its addresses without disturbing a connection.
 func adoptionInterruptsNothing(t *testing.T, r *rig) {
 	r.wire(t, "ext1")
 	r.Run(t, lab.Gateway, "ip", "addr", "add", "10.77.0.1/24", "dev", "ext1")
@@ -246,7 +246,7 @@ func adoptionInterruptsNothing(t *testing.T, r *rig) {
 	if err := <-done; err != nil || said == 0 {
 		t.Errorf("the connection that was open, after %d lines: %v", said, err)
 	}
-	// It is ours now: it goes with its row.
+	// It is ours now: it is deleted with its row.
 	r.change(t, operation{Kind: "network.ip-address", Verb: "delete", ID: address.ID}, operation{Kind: "network.interface", Verb: "delete", ID: link.ID})
 	if got := r.Run(t, lab.Gateway, "ip", "addr", "show", "dev", "ext1"); strings.Contains(got, "10.77.0.1") {
 		t.Errorf("the address is still there: %s", got)

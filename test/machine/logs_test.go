@@ -40,7 +40,7 @@ func (p *proxyRig) searched(t *testing.T, query string) logPage {
 	return page
 }
 
-// byPath has the entries of an access log by what was asked for.
+// byPath indexes the entries of an access log by path.
 func byPath(entries ...logEntry) map[string]logEntry {
 	m := make(map[string]logEntry, len(entries))
 	for _, e := range entries {
@@ -49,7 +49,7 @@ func byPath(entries ...logEntry) map[string]logEntry {
 	return m
 }
 
-// accessLog: a domain's requests are logged if it wants that, without what people search for, and can be found and followed.
+// accessLog: a domain's requests are logged if that is on, without query strings, and can be found and followed.
 func accessLog(t *testing.T, p *proxyRig) {
 	quiet, _ := p.site(t, "a")
 	name, path := p.site(t, "a")
@@ -59,7 +59,7 @@ func accessLog(t *testing.T, p *proxyRig) {
 	mark := uuid.NewString()
 	p.get(t, "https://"+quiet+"/"+mark).from(t, "a")
 	p.get(t, "https://"+name+"/"+mark+"?token=secret").from(t, "a")
-	// HAProxy logs a request after the answer has gone out, and drops the line if another of its threads is writing one.
+	// HAProxy logs a request after it has sent the answer, and drops the line if another of its threads is writing one.
 	var page logPage
 	logged := func(n int) {
 		t.Helper()
@@ -91,7 +91,7 @@ func accessLog(t *testing.T, p *proxyRig) {
 		t.Errorf("%+v", page)
 	}
 
-	// Another domain joins without a reload, as the rules are there.
+	// Turning it on for another domain needs no reload, because the rules exist.
 	p.converge(t)
 	_, other := p.site(t, "a")
 	p.reloads(t, "another access log", 0, func() { p.live(t, http.MethodPut, other, fields{"access_log": true}) })
@@ -122,7 +122,7 @@ func accessLog(t *testing.T, p *proxyRig) {
 	p.get(t, "https://"+name+"/after").from(t, "a")
 }
 
-// logsOfALab: what the units of a lab say is found by unit, level and text, and what was done beside it, page by page.
+// logsOfALab: the output of a lab's units is found by unit, level and text, together with audit entries, page by page.
 func logsOfALab(t *testing.T, p *proxyRig) {
 	if err := p.Units().Restart(t.Context(), unbound.Unit); err != nil {
 		t.Fatal(err)

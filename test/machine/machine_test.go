@@ -1,4 +1,4 @@
-// Package machine tests the whole gateway on a machine of its own: real daemons, packets between namespaces.
+// Package machine tests the whole gateway in a lab: real daemons, packets between namespaces.
 package machine
 
 import (
@@ -75,7 +75,7 @@ func timeIsSynchronised(t *testing.T, l *labtest.Lab) {
 	}
 }
 
-// asks tells whether a machine on the LAN gets the time from an address within some seconds.
+// asks reports whether a machine on the LAN gets the time from an address within some seconds.
 func asks(t *testing.T, l *labtest.Lab, address, seconds string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -160,7 +160,7 @@ func schedulerPrunes(t *testing.T, l *labtest.Lab) {
 	l.Must(t, http.MethodPut, "/system/retention", map[string]any{"audit_days": 1}, 200, nil)
 	l.Run(t, lab.Gateway, "psql", "-h", "/run/postgresql", "-U", "gateway", "-d", "gateway", "-c",
 		"INSERT INTO audit_entries VALUES (gen_random_uuid(), now() - interval '2 days', 'ancient', 'x', '', '', null)")
-	l.Must(t, http.MethodPost, "/system/service-restart", map[string]any{"kind": "scheduler"}, 200, nil) // a job's first turn is at once
+	l.Must(t, http.MethodPost, "/system/service-restart", map[string]any{"kind": "scheduler"}, 200, nil) // a job's first run is at start
 	var ancient []struct{ Actor string }
 	waittest.Until(t, "an entry older than the retention is gone", func() bool {
 		l.Must(t, http.MethodGet, "/audit?actor=ancient", nil, 200, &ancient)

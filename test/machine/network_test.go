@@ -10,8 +10,8 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// The links that the lab made are declared like an operator declares them, and what is added to them reaches the kernel
-// under the gateway's name.
+// The lab's interfaces are declared as by an operator, and additions reach the kernel
+// with the gateway's mark.
 func linksAreDeclared(t *testing.T, l *labtest.Lab) {
 	l.WaitState(t, "network", "live", 10*time.Second)
 	var interfaces []struct{ ID, Name, Role string }
@@ -48,7 +48,7 @@ func lanReachesTheWan(t *testing.T, l *labtest.Lab) {
 	if !asks(t, l, "198.51.100.2", "3") {
 		t.Fatal("the lan does not reach the time server of the wan")
 	}
-	// Nobody listens there: who gets through is refused at once, who does not waits in vain.
+	// Nothing listens there: if the packet passes, the connection is refused at once, otherwise it times out.
 	cmd, err := l.Command(t.Context(), lab.Wan, "timeout", "1", "bash", "-c", "</dev/tcp/10.10.0.2/9")
 	if err != nil {
 		t.Fatal(err)

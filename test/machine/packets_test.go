@@ -48,7 +48,7 @@ const (
 	patience = 20 * time.Second
 )
 
-// rig is the lab with servers on every side that say who they are and whom they see.
+// rig is the lab with servers on every side that return their name and the client's address.
 type rig struct {
 	*labtest.Lab
 	services map[string]string // ids, by protocol and ports
@@ -174,7 +174,7 @@ func (r *rig) change(t *testing.T, operations ...operation) {
 	}
 }
 
-// slate removes every rule and NAT rule: a test starts with nothing but what the gateway does by itself.
+// slate removes every rule and NAT rule: a test starts with the built-in behaviour only.
 func (r *rig) slate(t *testing.T) {
 	t.Helper()
 	var operations []operation
@@ -247,7 +247,7 @@ func (r *rig) service(t *testing.T, protocol string, ports ...int) string {
 	return r.services[name]
 }
 
-// serve answers on a port of a side until the test ends: to each line or datagram with who answers and whom it sees.
+// serve answers on a port of a side until the test ends: each line or datagram with the server's name and the client's address.
 func (r *rig) serve(t *testing.T, side lab.Side, port int) {
 	t.Helper()
 	name := fmt.Sprintf("%s:%d", side, port)
@@ -335,16 +335,16 @@ func unmapped(a netip.AddrPort) netip.AddrPort {
 
 // What a client sees.
 const (
-	open    = "open"    // followed by who answered, and whom it saw
-	refused = "refused" // the gateway said no
-	closed  = "closed"  // the machine itself said no: the gateway let it pass
+	open    = "open"    // followed by the server, and the client address that it saw
+	refused = "refused" // the gateway refused it
+	closed  = "closed"  // the machine itself refused it: the gateway let it pass
 	silent  = "silent"
 )
 
-// probe is one attempt of a client, and what it has to see.
+// probe is one attempt of a client, and the expected result.
 type probe struct {
 	from  lab.Side
-	proto string // tcp, udp or icmp; icmp stands for ICMPv6 too
+	proto string // tcp, udp or icmp; icmp includes ICMPv6
 	addr  string
 	port  int
 	want  string
@@ -354,7 +354,7 @@ func (p probe) String() string {
 	return fmt.Sprintf("%s to %s port %d by %s", p.from, p.addr, p.port, p.proto)
 }
 
-// expect makes all attempts at once, and holds what the gateway explains about each against what happened to it.
+// expect makes all attempts concurrently, and compares the gateway's explanation of each with the result.
 func (r *rig) expect(t *testing.T, probes ...probe) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -384,7 +384,7 @@ func (r *rig) expect(t *testing.T, probes ...probe) {
 	}
 }
 
-// matches tells whether what was seen begins with the words that were wanted.
+// matches reports whether the result begins with the expected words.
 func matches(want, got string) bool {
 	if want == closed {
 		want = refused // a client sees no difference
@@ -428,10 +428,10 @@ func (r *rig) explain(t *testing.T, p probe) (x explanation) {
 	return x
 }
 
-// localPorts gives every attempt a port of its own, below those that the kernel gives away.
+// localPorts gives every attempt a unique port, below the kernel's ephemeral ones.
 var localPorts atomic.Int32
 
-// attempt makes one attempt and tells what the client saw, and its port.
+// attempt makes one attempt and returns what the client saw, and its port.
 func (r *rig) attempt(p probe, wait time.Duration) (got string, local int) {
 	local = 20000 + int(localPorts.Add(1))%12000
 	err := r.Within(p.from, func() (err error) {
@@ -465,12 +465,12 @@ func converse(network, address string, local int, wait time.Duration) (string, e
 	}
 	answer, err := say(conn, wait)
 	if network == "tcp" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		err = nil // it was let in, and then disliked what it heard
+		err = nil // it was accepted, but got unexpected data
 	}
 	return answer, err
 }
 
-// askTime asks as a client of NTP does.
+// askTime sends a request like an NTP client.
 func askTime(conn net.Conn, wait time.Duration) (string, error) {
 	_ = conn.SetDeadline(time.Now().Add(wait))
 	question := make([]byte, 48)
@@ -518,7 +518,7 @@ type echoes struct {
 	wait           time.Duration
 	address        unix.Sockaddr
 	request, reply byte
-	skip           int // bytes of the IP header that comes with a reply
+	skip           int // length of the IP header before a reply
 	id, sequence   uint16
 	needsChecksum  bool
 }
@@ -625,7 +625,7 @@ func (r *rig) logged(t *testing.T, want event) {
 	})
 }
 
-// table is the gateway's table as the kernel has it, without what moves by itself; empty when there is none.
+// table is the gateway's table in the kernel, without volatile values; empty when there is none.
 func (r *rig) table(t testing.TB) string {
 	t.Helper()
 	cmd, err := r.Command(context.Background(), lab.Gateway, "nft", "-j", "list", "table", "inet", "gateway")
@@ -655,7 +655,7 @@ func place(object any) string {
 	return ""
 }
 
-// normal is a listing of nft without handles and counts. The order of rules says something, that of chains and sets does not.
+// normal is a listing of nft without handles and counts. The order of rules matters, that of chains and sets does not.
 func normal(t testing.TB, listing []byte) string {
 	t.Helper()
 	var tree any
@@ -698,7 +698,7 @@ func answered(a *labtest.Answer, err error, status int) error {
 	return err
 }
 
-// another waits until a unit runs as another process than the one that was killed: the moment without any may be too short to see.
+// another waits until a unit runs as another process than the killed one: the moment without a process may be too short to see.
 func another(t *testing.T, units host.Units, u host.Unit, killed int) {
 	t.Helper()
 	waittest.UntilNil(t, fmt.Sprintf("another %s runs", u), func() error {

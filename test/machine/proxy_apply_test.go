@@ -163,7 +163,7 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 	})
 }
 
-// Whoever asks while HAProxy reloads gets an answer, on a connection that he has or on one of his own.
+// Requests during a reload of HAProxy are answered, on existing and new connections.
 func reloadsLoseNothing(t *testing.T, p *proxyRig) {
 	name, _ := p.site(t, "a", fields{"http_to_https": false})
 	ctx, stop := context.WithCancel(t.Context())
@@ -206,8 +206,8 @@ func reloadsLoseNothing(t *testing.T, p *proxyRig) {
 	visitors.Wait()
 }
 
-// A header that nobody has any more is forgotten at the next reload, and the fields of all others move up. Until then whoever
-// changes one must not count as if they had.
+// A header that is no longer used is removed at the next reload, and the fields of all others move up. Until then a change
+// of one must not use the new positions.
 func headersStayWithTheirNames(t *testing.T, p *proxyRig) {
 	_, first := p.site(t, "a")
 	name, second := p.site(t, "b")
@@ -245,7 +245,7 @@ func headersStayWithTheirNames(t *testing.T, p *proxyRig) {
 	}
 }
 
-// shared wants some origins, and no others, to answer.
+// shared checks that exactly these origins answer.
 func (p *proxyRig) shared(t *testing.T, url string, origins ...string) {
 	t.Helper()
 	want, got := map[string]int{}, map[string]int{}
@@ -260,7 +260,7 @@ func (p *proxyRig) shared(t *testing.T, url string, origins ...string) {
 	}
 }
 
-// headed wants the values of a header.
+// headed checks the values of a header.
 func (p *proxyRig) headed(t *testing.T, url string, want ...string) {
 	t.Helper()
 	if got := p.get(t, url).from(t, "a").Response.Header.Values("X-Live"); strings.Join(got, ",") != strings.Join(want, ",") {
@@ -330,11 +330,11 @@ func managementPlane(t *testing.T, p *proxyRig) {
 	}
 }
 
-// listens wants the audit log's stream to tell of a change.
+// listens checks that the audit log's stream announces a change.
 func (p *proxyRig) listens(t *testing.T, browser *http.Client, a ask, base string) {
 	t.Helper()
 	if a.h2 {
-		return // the client opens WebSockets over HTTP/1.1 alone
+		return // the client only opens WebSockets over HTTP/1.1
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -391,7 +391,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 		was := process()
 		var o outcome
 		p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &o)
-		if kind == "reverse-proxy" { // its answer comes before
+		if kind == "reverse-proxy" { // its answer is sent before
 			another(t, p.Units(), haproxy.Unit, was)
 		}
 		if o.Name != kind || o.Error != "" || o.Active != "active" && kind != "reverse-proxy" || process() == was {
@@ -399,7 +399,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 		}
 		p.audited(t, "system.service-restart", kind)
 	}
-	// What was changed a moment ago is there after a restart.
+	// Changes just before a restart survive it.
 	late, _ := p.site(t, "b")
 	was = pid(haproxy.Unit)
 	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, nil)
@@ -419,7 +419,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 	p.get(t, "https://"+name).from(t, "a")
 	p.WaitState(t, "reverse-proxy", "live", 10*time.Second)
 
-	// A drift is mended: what somebody did by hand is undone.
+	// Drift is repaired: manual changes are undone.
 	if err := os.WriteFile(p.Path("/etc/haproxy/gateway/haproxy.cfg"), []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ const (
 	realHAProxy = "/run/stub/real/haproxy"
 )
 
-// stub stands for an HAProxy that likes no configuration. It is this program under that name: a check may execute nothing else, so that it
+// stub stands in for an HAProxy that refuses every configuration. It is this program under that name: a check may execute nothing else, so it
 // cannot be a script.
 func stub() {
 	if slices.Contains(os.Args, "-c") {
@@ -494,7 +494,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 			t.Error("what was refused is stored")
 		}
 	}
-	// What comes into the database another way is not applied either, and that is said.
+	// A row that was inserted directly into the database is not applied either, and that is reported.
 	p.sql(t, `INSERT INTO proxy_backends SELECT gen_random_uuid(), now(), now(), 'smuggled', scheme, lb_algorithm, websocket, force_http1, active, health_check_enabled, health_check_path,
 		health_check_method, health_check_host, health_check_expect, health_check_interval_seconds, verify_tls FROM proxy_backends LIMIT 1`)
 	a = p.Must(t, http.MethodPost, "/system/proxy-reload", nil, 200, nil)
@@ -505,7 +505,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 	if now, err := p.machine(t).ProxyProcess(t.Context()); err != nil || now.PID != process.PID {
 		t.Errorf("%+v instead of %+v: %v", now, process, err)
 	}
-	// Whoever starts anew serves what was there.
+	// A restarted HAProxy serves the previous configuration.
 	if err := p.Units().Restart(t.Context(), haproxy.Unit); err != nil {
 		t.Fatal(err)
 	}

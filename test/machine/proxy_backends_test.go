@@ -52,10 +52,10 @@ func protocols(t *testing.T, p *proxyRig) {
 			t.Error(c)
 		}
 	}
-	// Who verifies refuses a certificate that nobody trusts.
+	// With verification, an untrusted certificate is refused.
 	wary, _ := p.site(t, p.backend(t, fields{"scheme": "https", "verify_tls": true}, p.to("tls")))
 	p.get(t, "https://"+wary).want(t, 503)
-	// A server with a name is asked for by that name.
+	// The gateway requests a server's certificate by the server's name.
 	named, _ := p.site(t, p.backend(t, fields{"scheme": "https"}, p.to("tls", fields{"address": "lan.lab.internal"})))
 	if got := p.get(t, "https://"+named).from(t, "tls"); got.SNI != "lan.lab.internal" || got.Host != named {
 		t.Errorf("SNI %s, host %s", got.SNI, got.Host)
@@ -77,7 +77,7 @@ func webSockets(t *testing.T, p *proxyRig) {
 		p.live(t, http.MethodPut, path, fields{"max_body_size_bytes": 10})
 		p.echoes(t, name)
 	}
-	// One that is open stays open when its server goes.
+	// An open WebSocket stays open when its server is removed.
 	backend := p.backend(t, fields{"websocket": true})
 	server := p.live(t, http.MethodPost, "/backends/"+backend+"/servers", p.to("a", fields{"name": "a", "address": lan4}))
 	name, _ := p.site(t, backend)
@@ -100,7 +100,7 @@ func webSockets(t *testing.T, p *proxyRig) {
 	}
 }
 
-// echo sends a message and returns what comes back.
+// echo sends a message and returns the answer.
 func echo(ctx context.Context, conn *websocket.Conn) (string, error) {
 	if err := conn.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
 		return "", err
@@ -109,7 +109,7 @@ func echo(ctx context.Context, conn *websocket.Conn) (string, error) {
 	return string(said), err
 }
 
-// echoes sends a message through a WebSocket and wants it back, over HTTP/1.1 and as browsers do it over HTTP/2.
+// echoes sends a message through a WebSocket and expects it back, over HTTP/1.1 and, as browsers do, over HTTP/2.
 func (p *proxyRig) echoes(t *testing.T, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -173,7 +173,7 @@ func (p *proxyRig) echoH2(ctx context.Context, name string) (string, error) {
 	if answer, err := read(headers); err != nil || !strings.HasPrefix(answer, status200) {
 		return answer, err
 	}
-	// A text, masked with zeroes; it comes back without a mask.
+	// A text frame, masked with zeroes; it is returned without a mask.
 	if _, err := io.WriteString(secure, frame(data, 0, 1, "\x81\x85\x00\x00\x00\x00hello")); err != nil {
 		return "", err
 	}
@@ -216,7 +216,7 @@ func serverNames(t *testing.T, p *proxyRig) {
 	}
 }
 
-// shares counts who answers requests of one client.
+// shares counts which servers answer the requests of one client.
 func (p *proxyRig) shares(t *testing.T, name string, requests int, from string) map[string]int {
 	t.Helper()
 	shares := map[string]int{}
@@ -325,7 +325,7 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 	waittest.Until(t, name+" serves", func() bool { return p.get(t, "https://"+late).Origin == "c" })
 }
 
-// One certificate that cannot be used is not shown, and everything else goes on.
+// A certificate that cannot be used is not shown, and everything else works.
 func unusableCertificate(t *testing.T, p *proxyRig) {
 	name, path := p.site(t, "a")
 	const id = "0190a000-0000-7000-8000-00000000bad0"
@@ -382,7 +382,7 @@ func statistics(t *testing.T, p *proxyRig) {
 	for range 7 {
 		p.get(t, "https://"+name).from(t, "a")
 	}
-	// HAProxy counts a request when it is over, which is a little after the client has its answer.
+	// HAProxy counts a request when it has ended, slightly after the client has its answer.
 	var s proxyStats
 	waittest.Until(t, "seven requests are counted", func() bool {
 		s = p.stats(t)

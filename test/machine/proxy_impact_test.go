@@ -16,7 +16,7 @@ import (
 // dead is the port of servers that are not there.
 const dead = 8099
 
-// sitePaths are asked for on every site. Routing rules lead some of them elsewhere.
+// sitePaths are requested from every site. Routing rules send some of them elsewhere.
 var sitePaths = []string{"/", "/p1", "/p1/x", "/p1/deep/x", "/p2/x"}
 
 // impactOnSites holds what previews say about sites against what requests to them get.
@@ -59,7 +59,7 @@ func impactOnSites(t *testing.T, p *proxyRig) {
 type sites struct {
 	*proxyRig
 	random   *rand.Rand
-	backends []string // each has an origin of its own
+	backends []string // each has its own origin
 	servers  []string
 	names    []string // of the sites
 }
@@ -83,7 +83,7 @@ func (w *sites) run(t *testing.T) map[string]int {
 	said := foretold(t, w.Lab, "sites", changes)
 	a := w.Must(t, http.MethodPost, "/change-sets", fields{"operations": changes}, 200, nil)
 	found := map[string]int{}
-	// Who asks a server before HAProxy has found out that it is down is another's business.
+	// Requests before HAProxy has detected that a server is down are not part of the prediction.
 	waittest.UntilNil(t, "what was said", func() error {
 		after := w.ask(t)
 		clear(found)
@@ -107,7 +107,7 @@ func (w *sites) run(t *testing.T) map[string]int {
 	return found
 }
 
-// build makes sites, one of which has every name that the others do not have.
+// build creates sites, one of which has every name that the others do not have.
 func (w *sites) build(t *testing.T) (rows []operation) {
 	t.Helper()
 	w.proxyRig.names++
@@ -148,7 +148,7 @@ func (w *sites) settled(t *testing.T) {
 	})
 }
 
-// ask asks for all sites, and tells who answers for their paths; nobody, if that is empty.
+// ask requests all sites, and returns the origins that answer for their paths; empty if none does.
 func (w *sites) ask(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -166,7 +166,7 @@ func (w *sites) ask(t *testing.T) map[string]map[string]string {
 	return seen
 }
 
-// became is what a change did to a site, by who answered for its paths before and after.
+// became returns the effect of a change on a site, from the origins that answered for its paths before and after.
 func became(was, now map[string]string) (effect string) {
 	for _, path := range sitePaths {
 		switch {
@@ -206,7 +206,7 @@ func (w *sites) changes(present []operation) (operations []operation) {
 		default:
 			edit.Body = fields{"backend_id": w.one(w.backends...)}
 		}
-		// What goes with another row is not changed, too.
+		// Rows that are deleted with another row are not changed, too.
 		if above, _ := row.Body["domain_id"].(string); touched[edit.ID] || touched[above] {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// forged is what a client says about itself, or about somebody else.
+// forged are headers by which a client claims to be someone else.
 var forged = http.Header{
 	"X-Forwarded-For": {"203.0.113.9"}, "x-forwarded-for": {"203.0.113.10"}, "X_Forwarded_For": {"203.0.113.11"}, "X-FORWARDED_FOR": {"203.0.113.12"},
 	"X-Real-IP": {"203.0.113.9"}, "x-rEaL-iP": {"203.0.113.10"}, "X_Real_IP": {"203.0.113.11"},
@@ -82,7 +82,7 @@ func oneName(t *testing.T, p *proxyRig) {
 	}
 }
 
-// Whoever changes to another protocol with a server speaks past the gateway, which lets a WebSocket do that alone.
+// Switching to another protocol would bypass the gateway, which only allows WebSockets.
 func noOtherProtocol(t *testing.T, p *proxyRig) {
 	name, _ := p.site(t, "a", fields{"http_to_https": false})
 	for _, upgrade := range [][]string{{"h2c"}, {"h2c", "websocket"}, {"websocket", "h2c"}, {"tls/1.3"}} {
@@ -217,7 +217,7 @@ func routing(t *testing.T, p *proxyRig) {
 	for _, bad := range []string{"x", "/a b", `/a" if TRUE`, "/a\nuse_backend x", ""} {
 		p.Must(t, http.MethodPost, "/routing-rules", fields{"domain_id": domain, "path_prefix": bad, "backend_id": p.backends["c"]}, 400, nil)
 	}
-	// A rule whose backend is off leads to nobody, and not to the domain's backend.
+	// A rule whose backend is off is not replaced by the domain's backend.
 	off := p.backend(t, fields{"active": false}, p.to("c"))
 	rule("/off", off)
 	p.get(t, "https://"+name+"/off").want(t, 503)
@@ -352,7 +352,7 @@ func responseHeaders(t *testing.T, p *proxyRig) {
 			wants("X-Literal", value, other)
 		}
 	})
-	// From its files HAProxy has the same as it was told while it ran.
+	// HAProxy's files match what it was told at run time.
 	var names []string
 	for i := range hostile {
 		names = append(names, fmt.Sprintf("X-Literal-%d", i))
@@ -361,7 +361,7 @@ func responseHeaders(t *testing.T, p *proxyRig) {
 	for i, value := range hostile {
 		wants(fmt.Sprintf("X-Literal-%d", i), value)
 	}
-	// They are on whatever the proxy says itself.
+	// They are also on responses of the proxy itself.
 	p.live(t, http.MethodPut, path, fields{"maintenance": true})
 	for i, value := range hostile {
 		if got := p.get(t, "https://"+name).want(t, 503).Response.Header.Get(fmt.Sprintf("X-Literal-%d", i)); got != value {
@@ -369,7 +369,7 @@ func responseHeaders(t *testing.T, p *proxyRig) {
 		}
 	}
 	p.live(t, http.MethodPut, path, fields{"maintenance": false})
-	// Nor are they on those of another site, though it is asked on the same connection.
+	// Nor are they on those of another site on the same connection.
 	other, _ := p.site(t, "a")
 	for _, h2 := range []bool{false, true} {
 		transport := p.transport(ask{h2: h2})
@@ -454,7 +454,7 @@ func rateLimit(t *testing.T, p *proxyRig) {
 	name, path := p.site(t, "a", fields{"http_to_https": false, "rate_limit_enabled": true, "rate_limit_requests": 5, "rate_limit_period_seconds": 600})
 	other, _ := p.site(t, "a", fields{"rate_limit_enabled": true, "rate_limit_requests": 1, "rate_limit_period_seconds": 600})
 	one, two := clientAddress(1), clientAddress(2)
-	for n := range 5 { // in whatever way it comes
+	for n := range 5 { // in any notation
 		url := []string{"http://", "https://"}[n%2] + name
 		p.send(t, ask{url: url, from: one, h2: n == 3}).from(t, "a")
 	}

@@ -79,7 +79,7 @@ func TestProxy(t *testing.T) {
 	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
 	p := &proxyRig{rig: &rig{Lab: l, services: map[string]string{}}, backends: map[string]string{}, origins: map[string]*origin{}}
 	p.WaitState(t, "reverse-proxy", "live", 20*time.Second)
-	// Only what keeps an operator from locking himself out is open by itself.
+	// By default, only what keeps operators from locking themselves out is open.
 	p.rules(t, fields{"src_zone": "wan", "dst_zone": "self", "service_object_id": p.service(t, "tcp", 80)})
 	for n := range clients {
 		p.Run(t, lab.Wan, "ip", "address", "add", clientAddress(n)+"/24", "dev", "eth0")
@@ -118,7 +118,7 @@ type proxyRig struct {
 	names    int
 }
 
-// origin is a server on the lan side that answers with what it sees.
+// origin is a server on the lan side that returns what it sees.
 type origin struct {
 	name   string
 	port   int
@@ -150,7 +150,7 @@ func (p *proxyRig) serveHTTP(t *testing.T, name string, port int, secure bool) *
 	err := p.Within(lab.Lan, func() error {
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		o.server = &httptest.Server{Listener: l, EnableHTTP2: true, TLS: &tls.Config{NextProtos: []string{"h2", "http/1.1"}},
-			Config: &http.Server{Handler: o, ErrorLog: log.New(io.Discard, "", 0)}} // who refuses its certificate is no news
+			Config: &http.Server{Handler: o, ErrorLog: log.New(io.Discard, "", 0)}} // clients that refuse its certificate are expected
 		return err
 	})
 	if err != nil {
@@ -204,7 +204,7 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 }
 
-// echo sends back what comes through a WebSocket.
+// echo returns what arrives through a WebSocket.
 func (o *origin) echo(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -242,14 +242,14 @@ type ask struct {
 	from    string // one of the client's addresses
 }
 
-// reply is what the client gets, and what the origin saw, if one was asked.
+// reply is the client's response, and what the origin saw, if the request reached one.
 type reply struct {
 	*http.Response
 	body string
 	seen
 }
 
-// transport connects to the gateway, whatever name is asked for.
+// transport connects to the gateway, whatever name is requested.
 func (p *proxyRig) transport(a ask) *http.Transport {
 	transport := &http.Transport{
 		Protocols: new(http.Protocols), DisableCompression: true,
@@ -282,7 +282,7 @@ func (p *proxyRig) transport(a ask) *http.Transport {
 	return transport
 }
 
-// try makes a request on a connection of its own.
+// try makes a request on a new connection.
 func (p *proxyRig) try(ctx context.Context, a ask) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, a.method, a.url, a.body)
 	if err != nil {
@@ -313,7 +313,7 @@ func (p *proxyRig) try(ctx context.Context, a ask) (reply, error) {
 	return got, err
 }
 
-// send makes a request that has to be answered.
+// send makes a request that must be answered.
 func (p *proxyRig) send(t *testing.T, a ask) reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -325,13 +325,13 @@ func (p *proxyRig) send(t *testing.T, a ask) reply {
 	return got
 }
 
-// get asks for a URL.
+// get requests a URL.
 func (p *proxyRig) get(t *testing.T, url string) reply {
 	t.Helper()
 	return p.send(t, ask{url: url})
 }
 
-// from wants an origin to have answered.
+// from checks that an origin has answered.
 func (r reply) from(t *testing.T, origin string) reply {
 	t.Helper()
 	if r.StatusCode != 200 || r.Origin != origin {
@@ -340,7 +340,7 @@ func (r reply) from(t *testing.T, origin string) reply {
 	return r
 }
 
-// want wants a status.
+// want checks the status.
 func (r reply) want(t *testing.T, status int) reply {
 	t.Helper()
 	if r.StatusCode != status {
@@ -349,7 +349,7 @@ func (r reply) want(t *testing.T, status int) reply {
 	return r
 }
 
-// leads wants a redirect.
+// leads checks a redirect.
 func (r reply) leads(t *testing.T, status int, location string) {
 	t.Helper()
 	if r.StatusCode != status || r.Response.Header.Get("Location") != location {
@@ -357,7 +357,7 @@ func (r reply) leads(t *testing.T, status int, location string) {
 	}
 }
 
-// live makes a change that has to be live when it is answered, and returns the row's id.
+// live makes a change that must be live when it is answered, and returns the row's id.
 func (p *proxyRig) live(t *testing.T, method, path string, body any) string {
 	t.Helper()
 	a, err := p.Do(t.Context(), method, path, body)
@@ -393,14 +393,14 @@ func (p *proxyRig) name() string {
 	return fmt.Sprintf("site%d.example.net", p.names)
 }
 
-// site makes a domain that a backend serves.
+// site creates a domain with a backend.
 func (p *proxyRig) site(t *testing.T, backend string, more ...fields) (name, path string) {
 	t.Helper()
 	body := with(fields{"name": p.name(), "backend_id": p.backends[backend]}, more...)
 	return body["name"].(string), "/domains/" + p.live(t, http.MethodPost, "/domains", body)
 }
 
-// backend makes a backend without checks, and servers of it.
+// backend creates a backend without checks, and its servers.
 func (p *proxyRig) backend(t *testing.T, more fields, servers ...fields) (id string) {
 	t.Helper()
 	p.names++
@@ -436,7 +436,7 @@ func (p *proxyRig) status(t *testing.T) (s proxyStatus) {
 	return s
 }
 
-// followed waits until the files say what HAProxy was told while it ran.
+// followed waits until the files contain what HAProxy was told at run time.
 func (p *proxyRig) followed(t *testing.T) {
 	t.Helper()
 	waittest.UntilNil(t, "the files have followed", func() error {
@@ -448,14 +448,14 @@ func (p *proxyRig) followed(t *testing.T) {
 	})
 }
 
-// converge has HAProxy compared with what is stored, and let go of what nobody uses any more.
+// converge makes the gateway compare HAProxy with what is stored, and remove what is no longer used.
 func (p *proxyRig) converge(t *testing.T) {
 	t.Helper()
 	p.followed(t)
-	p.live(t, http.MethodPost, "/system/ipv6", fields{"enabled": true}) // as it is already
+	p.live(t, http.MethodPost, "/system/ipv6", fields{"enabled": true}) // no change
 }
 
-// reloads wants something to take some reloads and no more, neither at once nor when everything is compared again.
+// reloads checks that something causes this number of reloads, at once and when everything is compared again.
 func (p *proxyRig) reloads(t *testing.T, what string, want int64, do func()) {
 	t.Helper()
 	was := p.status(t)
@@ -477,7 +477,7 @@ func (p *proxyRig) machine(t *testing.T) *machine.Machine {
 	return m
 }
 
-// config is HAProxy's configuration as it is installed.
+// config is HAProxy's installed configuration.
 func (p *proxyRig) config(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile(p.Path("/etc/haproxy/gateway/haproxy.cfg"))
@@ -548,7 +548,7 @@ func (s proxyStats) of(t *testing.T, backend, server string) backendStats {
 	return s.Backends[n]
 }
 
-// audited wants the newest entry of an action to be about something.
+// audited checks the subject of the newest entry of an action.
 func (p *proxyRig) audited(t *testing.T, action, about string) {
 	t.Helper()
 	var entries []struct {

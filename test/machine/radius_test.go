@@ -80,7 +80,7 @@ type radiusRig struct {
 	ada string // the path of the user
 }
 
-// live makes a change that has to be live when it is answered, and returns the path of its row.
+// live makes a change that must be live when it is answered, and returns the path of its row.
 func (r *radiusRig) live(t *testing.T, method, path string, body any, status int) string {
 	t.Helper()
 	var row struct{ ID string }
@@ -100,7 +100,7 @@ func (r *radiusRig) ports(t *testing.T) string {
 	return r.Run(t, lab.Gateway, "ss", "-Hlunp", "( sport = :1812 or sport = :1813 )")
 }
 
-// login is a request, and what it is asked with.
+// login is a request, and how it is sent.
 type login struct {
 	server, from, secret, user, password string
 	chap, unsigned                       bool
@@ -114,7 +114,7 @@ func (r *radiusRig) login() login {
 
 const (
 	noAnswer = "no answer"
-	// hush is how long to wait for an answer that shall not come: longer than for a refusal.
+	// hush is how long to wait for an answer that must not come: longer than for a reject.
 	hush = 1500 * time.Millisecond
 )
 
@@ -166,7 +166,7 @@ func (r *radiusRig) ask(t *testing.T, l login) *radius.Packet {
 	return answer
 }
 
-// want logs in, and complains about another outcome.
+// want logs in, and complains about another result.
 func (r *radiusRig) want(t *testing.T, l login, want string) {
 	t.Helper()
 	got := noAnswer
@@ -178,7 +178,7 @@ func (r *radiusRig) want(t *testing.T, l login, want string) {
 	}
 }
 
-// radclient asks from the lan side with Debian's own client.
+// radclient sends a request from the lan side with Debian's own client.
 func (r *radiusRig) radclient(t *testing.T, kind, port, request string) string {
 	t.Helper()
 	cmd, err := r.Command(t.Context(), lab.Lan, "radclient", "-x", "-r", "1", "-t", "3", gwLan4+":"+port, kind, shared)
@@ -203,7 +203,7 @@ func radiusSecrets(t *testing.T, r *radiusRig) {
 }
 
 func radiusMethods(t *testing.T, r *radiusRig) {
-	var waiting sync.WaitGroup // a refusal takes a second
+	var waiting sync.WaitGroup // a reject takes a second
 	defer waiting.Wait()
 	for _, server := range []string{gwLan4, gwLan6} {
 		for _, chap := range []bool{false, true} {
@@ -264,7 +264,7 @@ func radiusReplies(t *testing.T, r *radiusRig) {
 			t.Errorf("no %q in %s", want, said)
 		}
 	}
-	// Who is not let in is told nothing, but that is signed.
+	// A reject contains nothing else, but is signed.
 	wrong := r.login()
 	wrong.password = "wrong"
 	if p := r.ask(t, wrong); p == nil || len(p.Attributes) != 1 || len(rfc2869.MessageAuthenticator_Get(p)) != md5.Size {
@@ -276,7 +276,7 @@ func radiusReplies(t *testing.T, r *radiusRig) {
 	}
 }
 
-// A change counts as soon as it is answered.
+// A change takes effect as soon as it is answered.
 func radiusUsersChange(t *testing.T, r *radiusRig) {
 	bob := r.login()
 	bob.user = "bob"
@@ -399,7 +399,7 @@ func radiusTest(t *testing.T, r *radiusRig) {
 	}
 }
 
-// The account by which the gateway knows its files lets nobody in from elsewhere, over neither family.
+// The account by which the gateway verifies its files is refused for all other clients, over either family.
 func radiusProbe(t *testing.T, r *radiusRig) {
 	users := r.Run(t, lab.Gateway, "cat", "/etc/freeradius/gateway/gateway-users")
 	m := regexp.MustCompile(`(?m)^(\+\S+) Cleartext-Password := (\S+)$`).FindStringSubmatch(users)
@@ -420,13 +420,13 @@ func radiusListens(t *testing.T, r *radiusRig) {
 	if ports := r.ports(t); strings.Count(ports, "\n") != 4 || strings.Contains(ports, "*:181") || strings.Contains(ports, "0.0.0.0:181") {
 		t.Errorf("it listens on\n%s", ports)
 	}
-	// An address that is not there is named, and the server goes on as it was.
+	// A missing address is named, and the server continues unchanged.
 	r.Must(t, http.MethodPut, "/radius/settings", fields{"listen_addresses": []string{gwLan4, "192.0.2.77"}}, 200, nil)
 	if c := r.WaitState(t, "radius", "degraded", 20*time.Second); !strings.Contains(c.LastError, "it cannot listen on 192.0.2.77 port 1812: Cannot assign requested address") {
 		t.Errorf("%+v", c)
 	}
 	r.want(t, r.login(), "Access-Accept")
-	// Who asks there is let in as before, whatever else is stored.
+	// Logins there are accepted as before, whatever else is stored.
 	r.Must(t, http.MethodPut, "/radius/settings", fields{"listen_addresses": []string{"192.0.2.77"}, "auth_port": 1912}, 200, nil)
 	r.WaitState(t, "radius", "degraded", 20*time.Second)
 	waittest.UntilNil(t, "the former address is open", func() error {

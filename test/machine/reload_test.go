@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// undisturbed runs do under load, and complains about every request that failed meanwhile.
+// undisturbed runs do under load, and complains about every request that failed during it.
 func (l *traffic) undisturbed(t *testing.T, do func()) {
 	t.Helper()
 	requests, failed := l.requests.Load(), l.failed.Load()
@@ -35,7 +35,7 @@ func (l *traffic) undisturbed(t *testing.T, do func()) {
 	t.Logf("%d requests meanwhile", l.requests.Load()-requests)
 }
 
-// Reloads one after the other, as fast as they are answered: each ends with a worker of its own.
+// Consecutive reloads, as fast as they are answered: each ends with a new worker.
 func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 	reloads := longtest.Number(t, "GATEWAY_RELOADS", 5, 20)
 	before, was := e.status(t), e.process(t)
@@ -58,7 +58,7 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 	if e.Must(t, http.MethodGet, "/audit?action=system.proxy-reload&limit=100", nil, 200, &entries); len(entries) < min(reloads, 100) {
 		t.Errorf("%d of them are in the audit", len(entries))
 	}
-	// A former worker goes with its last connection, which may rest for half a minute.
+	// A former worker exits with its last connection, which may be idle for half a minute.
 	waittest.Within(t, 8*time.Minute, "the former workers end", func() error {
 		if s := e.status(t); s.OldWorkers != 0 {
 			return fmt.Errorf("%+v", s)
@@ -67,7 +67,7 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 	})
 }
 
-// Many changes at once that each need a reload share a few.
+// Many concurrent changes that each need a reload share a few.
 func reloadsAreShared(t *testing.T, e *edge, l *traffic) {
 	changes := longtest.Number(t, "GATEWAY_SHARED", 25, 100)
 	before := e.status(t)
@@ -137,7 +137,7 @@ func (l *traffic) serves(t *testing.T) {
 	waittest.UntilNil(t, "the site answers", func() error { return l.e.answers("https://"+busy+"/", 200, "origin") })
 }
 
-// A killed HAProxy comes back by itself, and with what it had.
+// A killed HAProxy restarts automatically, with the same configuration.
 func proxyComesBack(t *testing.T, e *edge, l *traffic) {
 	master := e.pid(t, haproxy.Unit)
 	e.kill(t, e.process(t).PID) // a master ends when its worker has died
@@ -145,7 +145,7 @@ func proxyComesBack(t *testing.T, e *edge, l *traffic) {
 	l.serves(t)
 	e.WaitState(t, "reverse-proxy", "live", 20*time.Second)
 	e.kill(t, e.pid(t, haproxy.Unit))
-	// Whoever changes something has it started before the timer does.
+	// A change restarts it before the timer does.
 	e.live(t, http.MethodPut, "/domains/"+l.domain, fields{"hsts_enabled": true, "hsts_max_age": 4711}, 200)
 	// A worker whose master was killed ends when it notices, and may answer until then.
 	waittest.UntilNil(t, "what was changed is served", func() error {
@@ -155,7 +155,7 @@ func proxyComesBack(t *testing.T, e *edge, l *traffic) {
 	l.serves(t)
 }
 
-// The API may die at any time: the proxy serves on, and then what is stored.
+// The API may be killed at any time: the proxy continues, and then serves what is stored.
 func storedStateServes(t *testing.T, e *edge, l *traffic) {
 	deaths := longtest.Number(t, "GATEWAY_DEATHS", 1, 3)
 	header := e.live(t, http.MethodPost, "/domains/"+l.domain+"/headers", fields{"name": "X-Stored", "value": "0"}, 201)
@@ -209,7 +209,7 @@ func (e *edge) backAgain(t *testing.T) {
 	e.WaitState(t, "reverse-proxy", "live", 20*time.Second)
 }
 
-// matches complains when something else is served than what is stored.
+// matches complains if the served configuration differs from the stored one.
 func (e *edge) matches(t *testing.T, l *traffic, path string) {
 	t.Helper()
 	var header struct{ Value string }
@@ -235,10 +235,10 @@ func (e *edge) matches(t *testing.T, l *traffic, path string) {
 	}
 }
 
-// unheard is how long nobody may answer on the management port when HAProxy vanishes without a word: on an idle machine a second.
+// unheard is how long the management port may be unserved when HAProxy is killed: on an idle machine a second.
 const unheard = labtest.Slow * time.Second
 
-// watch asks for the console from the wan side, again and again.
+// watch requests the console from the wan side continuously.
 type watch struct {
 	asked, missed atomic.Int64
 	vanishing     atomic.Bool // HAProxy is being killed
@@ -267,7 +267,7 @@ func (w *watch) look(t *testing.T, e *edge) {
 	w.longest = max(w.longest, time.Since(began))
 }
 
-// Whatever becomes of HAProxy, somebody answers on the management port.
+// Whatever happens to HAProxy, the management port is served.
 func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 	w := &watch{}
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -288,7 +288,7 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 		seen := w.asked.Load()
 		waittest.Until(t, "it answers", func() bool { return w.asked.Load() > seen+3 })
 	}
-	// vanish does something to HAProxy that nobody is told before. The engine may start it before anybody has noticed.
+	// vanish disturbs HAProxy without notice. The engine may restart it before anything else has noticed.
 	vanish := func(do func()) {
 		t.Helper()
 		was := e.pid(t, haproxy.Unit)
@@ -309,7 +309,7 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 		held("proxy")
 	}
 	held("proxy")
-	// Who asks through HAProxy gets an answer, and then loses the connection.
+	// A request through HAProxy gets its answer, and then loses the connection.
 	restart := func() {
 		t.Helper()
 		through := labtest.NewBrowser(t, "https://"+gwWan4+":3443", func(_ context.Context, network, address string) (net.Conn, error) { return e.dial(network, address) })
@@ -332,7 +332,7 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 	})
 	start()
 	vanish(func() { e.kill(t, e.pid(t, haproxy.Unit)) })
-	held("proxy") // which was started without being asked for
+	held("proxy") // which was started automatically
 	close(stop)
 	<-done
 	t.Logf("%d questions, %d without an answer while HAProxy vanished, the longest for %s", w.asked.Load(), w.missed.Load(), w.longest.Round(time.Millisecond))

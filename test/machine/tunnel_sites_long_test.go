@@ -11,12 +11,12 @@ import (
 
 func init() { siteTests = append(siteTests, siteTest{"MainGatewayBootsAgain", mainGatewayBootsAgain}) }
 
-// mainGatewayBootsAgain: nobody but the machine does anything.
+// mainGatewayBootsAgain: the tunnels recover without manual steps.
 func mainGatewayBootsAgain(t *testing.T, s *twoSites) {
 	if err := s.main.Down(); err != nil {
 		t.Fatal(err)
 	}
-	// They notice that nobody answers.
+	// They notice that they get no answer.
 	s.cannotReach(t, s.branch, "phone1", lan4)
 	s.cannotReach(t, s.branch, lab.Lan, lan4)
 	s.main.Lab = labtest.Up(t, lab.Options{Dir: s.main.Dir(), Volatile: true})

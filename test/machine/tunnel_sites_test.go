@@ -51,7 +51,7 @@ type twoSites struct {
 	main, branch   *rig
 	server, client string // paths of the tunnel interfaces
 	phone1         string // address of the first phone in the tunnel
-	branchZone     string // path of what gives the branch's tunnel a zone
+	branchZone     string // path of the interface that puts the branch's tunnel into a zone
 }
 
 func upSites(t *testing.T) *twoSites {
@@ -84,7 +84,7 @@ func (s *twoSites) join(t *testing.T) {
 	}
 }
 
-// serve answers on a side until the test ends with who answers and whom it sees.
+// serve answers on a side until the test ends, with its name and the client's address.
 func (s *twoSites) serve(t *testing.T, r *rig, side lab.Side) {
 	t.Helper()
 	r.listen(t, side, fmt.Sprintf(":%d", sitePort), func(seen netip.AddrPort) string {
@@ -92,7 +92,7 @@ func (s *twoSites) serve(t *testing.T, r *rig, side lab.Side) {
 	})
 }
 
-// reaches waits until somebody behind an address answers, and says whom it sees.
+// reaches waits until a server at an address answers, and checks the client address that it sees.
 func (s *twoSites) reaches(t *testing.T, r *rig, from lab.Side, address, want string) {
 	t.Helper()
 	p := probe{from, "tcp", address, sitePort, open + " " + want}
@@ -101,7 +101,7 @@ func (s *twoSites) reaches(t *testing.T, r *rig, from lab.Side, address, want st
 		if matches(p.want, got) {
 			return nil
 		}
-		// A way that is not there yet is silent, or cannot be taken at all; somebody else who answers is a mistake.
+		// A path that is not up yet is silent, or has no route; an answer of another server is an error.
 		if matches(open, got) {
 			t.Fatalf("%s: %s instead of %s", p, got, p.want)
 		}
@@ -119,7 +119,7 @@ func (s *twoSites) pings(t *testing.T, r *rig, from lab.Side, addresses ...strin
 	}
 }
 
-// cannotReach makes sure of silence.
+// cannotReach checks that there is no answer.
 func (s *twoSites) cannotReach(t *testing.T, r *rig, from lab.Side, address string) {
 	t.Helper()
 	if got, _ := r.attempt(probe{from: from, proto: "tcp", addr: address, port: sitePort}, silence); got != silent {
@@ -158,15 +158,15 @@ func lansReachOneAnother(t *testing.T, s *twoSites) {
 	if got := a.Header.Get("Gateway-Apply"); got != "tunnel=live" {
 		t.Fatal(got)
 	}
-	// Who is not known yet is not answered, and tries again only after seconds.
+	// A client that is not known yet gets no answer, and retries only after seconds.
 	s.branch.put(t, s.client, fields{"active": true})
 	s.routes(t, s.main, hubLink, "10.20.0.0/24", "fd00:20::/64")
 	s.routes(t, s.branch, branchLink, "10.88.0.0/24", "10.10.0.0/24", "fd00:88::/64", "fd00:10::/64")
 
-	// What the branch's gateway itself sends has its address in the tunnel, and the main gateway forwards what comes from there.
+	// Packets of the branch's gateway itself have its address in the tunnel, and the main gateway forwards them.
 	s.reaches(t, s.branch, lab.Gateway, lan4, "lan "+branchTunnel4)
 	s.reaches(t, s.branch, lab.Gateway, lan6, "lan "+branchTunnel6)
-	// It forwards nothing into the tunnel by itself, and the client forwards nothing at all.
+	// It does not forward into the tunnel by default, and the client forwards nothing at all.
 	s.cannotReach(t, s.branch, lab.Lan, lan4)
 	s.cannotReach(t, s.main, lab.Lan, branchLan4)
 
@@ -187,7 +187,7 @@ func lansReachOneAnother(t *testing.T, s *twoSites) {
 	s.pings(t, s.main, lab.Lan, branchLan4, branchLan6)
 }
 
-// phone makes a device that has nothing but the tunnel: the link is in a namespace of its own, and only its packets are in the
+// phone creates a device that only has the tunnel: its interface is in a separate namespace, and only its encrypted packets are on the
 // internet.
 func (s *twoSites) phone(t *testing.T, name lab.Side) (v4, v6 string) {
 	t.Helper()
@@ -214,7 +214,7 @@ func phonesReachEverybody(t *testing.T, s *twoSites) {
 	s.serve(t, s.branch, "phone2")
 	s.reaches(t, s.branch, "phone1", lan4, "lan "+first4)
 	s.reaches(t, s.branch, "phone1", lan6, "lan "+first6)
-	// The main gateway puts its own address on what goes from the tunnel's network back into the tunnel.
+	// The main gateway masquerades packets from the tunnel's network back into the tunnel.
 	s.reaches(t, s.branch, "phone2", lan4, "lan "+second4)
 	s.reaches(t, s.branch, "phone1", second4, "phone2 "+hubTunnel4)
 	s.reaches(t, s.branch, "phone1", second6, "phone2 fd00:88::1")
@@ -232,13 +232,13 @@ func everythingThroughTheTunnel(t *testing.T, s *twoSites) {
 	// The tunnel becomes the branch's internet: what leaves by it has one address, as with any provider.
 	s.branch.put(t, s.branchZone, fields{"role": "wan"})
 	s.branch.put(t, s.client, fields{"upstream_allowed_ips": "0.0.0.0/0,::/0"})
-	// What the branch publishes is still answered where it is asked.
+	// Connections to what the branch publishes are still answered directly.
 	for _, x := range []struct{ wan, lan string }{{branchWan4, branchLan4}, {branchWan6, branchLan6}} {
 		s.branch.nat(t, fields{"kind": "dnat", "in_zone": "wan", "protocol": "tcp", "dst_cidr": x.wan, "dst_port": sitePort, "target_address": x.lan, "target_port": sitePort})
 	}
 	s.reaches(t, s.main, lab.Wan, branchWan4, "lan")
 	s.reaches(t, s.main, lab.Wan, branchWan6, "lan")
-	// The main gateway hides its own lan alone.
+	// The main gateway only masquerades its own lan.
 	var rules []struct{ ID string }
 	s.main.Must(t, http.MethodGet, "/nat-rules", nil, 200, &rules)
 	s.main.put(t, "/nat-rules/"+rules[0].ID, fields{"in_zone": "lan"})
@@ -256,7 +256,7 @@ func everythingThroughTheTunnel(t *testing.T, s *twoSites) {
 	s.reaches(t, s.branch, "phone3", wan4, "wan "+gwWan4)
 	s.reaches(t, s.branch, "phone3", wan6, "wan "+gwWan6)
 
-	// The branch is still there for others: for who is near, and for who comes from the internet.
+	// The branch can still be reached by others: from its own network, and from the internet.
 	s.console(t, s.branch, lab.Lan, "10.20.0.1")
 	s.console(t, s.main, lab.Wan, branchWan4)
 	s.pings(t, s.branch, lab.Gateway, branchLan4, branchLan6)
@@ -276,7 +276,7 @@ func everythingThroughTheTunnel(t *testing.T, s *twoSites) {
 	s.reaches(t, s.branch, lab.Lan, wan4, "wan "+gwWan4)
 }
 
-// console asks the API at an address of a gateway.
+// console requests the API at an address of a gateway.
 func (s *twoSites) console(t *testing.T, r *rig, from lab.Side, address string) {
 	t.Helper()
 	if out := r.Run(t, from, "curl", "-sSk", "--max-time", "60", "https://"+address+":3443/api/v1/system/health"); !strings.Contains(out, `"data"`) {

@@ -46,8 +46,8 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// vpn is a gateway with a tunnel. Programs that do WireGuard's work meet in one folder whatever their side, so that every link of
-// the lab has a name of its own.
+// vpn is a gateway with a tunnel. WireGuard implementations in user space share one folder across all sides, so every interface of
+// the lab has a unique name.
 type vpn struct {
 	*labtest.Lab
 	id, path string
@@ -66,7 +66,7 @@ func (v *vpn) serve(t *testing.T) {
 		t.Fatal(got)
 	}
 	v.id, v.path = row.ID, "/tunnel/interfaces/"+row.ID
-	// What comes from the tunnel to the gateway itself is for its zone to say.
+	// Rules of its zone decide about packets from the tunnel to the gateway itself.
 	v.Must(t, http.MethodPost, "/network-interfaces", fields{"name": tunnelLink, "type": "wireguard", "role": "lan"}, 201, nil)
 	v.Must(t, http.MethodPost, "/firewall/rules", fields{"name": "inside", "src_zone": "lan", "action": "accept"}, 201, nil)
 	v.WaitState(t, "packet-filter", "live", 10*time.Second)
@@ -88,7 +88,7 @@ func (v *vpn) peer(t *testing.T, name string) (p tunnelPeer) {
 	return p
 }
 
-// configure starts a WireGuard link on the wan side of a lab, from what the gateway says that the configuration of a peer is.
+// configure starts a WireGuard interface on the wan side of a lab, with the gateway's configuration for a peer.
 func configure(t *testing.T, gateway, at *labtest.Lab, link string, p tunnelPeer) {
 	t.Helper()
 	res, err := gateway.Client().Get("http://gateway/api/v1/peers/" + p.ID + "/config")
@@ -105,11 +105,11 @@ func configure(t *testing.T, gateway, at *labtest.Lab, link string, p tunnelPeer
 		t.Fatal(err)
 	}
 	at.Run(t, lab.Wan, "wireguard-go", link)
-	// wg-quick reads the file as it is, and leaves to wg what wg understands.
+	// wg-quick reads the file unchanged, and passes on to wg what that supports.
 	at.Run(t, lab.Wan, "bash", "-c", "wg-quick strip "+file+" > "+file+".stripped && wg setconf "+link+" "+file+".stripped")
 }
 
-// device makes a device on the wan side.
+// device creates a device on the wan side.
 func (v *vpn) device(t *testing.T, link string, p tunnelPeer) {
 	t.Helper()
 	configure(t, v.Lab, v.Lab, link, p)
@@ -131,7 +131,7 @@ func (v *vpn) pings(t *testing.T, link, address string) {
 	waittest.UntilNil(t, address+" answers "+link, func() error { return v.ping(t, link, address) })
 }
 
-// ping tells why an address does not answer a device within a second.
+// ping returns an error unless an address answers a device within a second.
 func (v *vpn) ping(t *testing.T, link, address string) error {
 	t.Helper()
 	cmd, err := v.Command(t.Context(), lab.Wan, "busybox", "ping", "-I", link, "-c", "1", "-W", "1", address)
@@ -169,7 +169,7 @@ func devicesConnect(t *testing.T, v *vpn) {
 	}
 }
 
-// Who manages the gateway through the tunnel is told, before it happens, what takes his own way from him.
+// An operator who manages the gateway through the tunnel is warned about changes that would cut the connection.
 func operatorIsToldWhatCutsHimOff(t *testing.T, v *vpn) {
 	var peers []tunnelPeer
 	v.Must(t, http.MethodGet, v.path+"/peers", nil, 200, &peers)
@@ -262,7 +262,7 @@ func impactOnPeers(t *testing.T, v *vpn) {
 			v.pings(t, link, tunnelHere)
 		}
 	}
-	// The preshared key is asked for when a device dials.
+	// The preshared key is used when a device dials.
 	change := peer("update", fields{"preshared_key": key})
 	said := foretold(t, v.Lab, "tunnel-peers", []operation{change})
 	if p := slices.Collect(maps.Values(said)); len(p) != 1 || p[0].Effect != "blocked_when_reopened" || !strings.HasPrefix(p[0].What, "first of ") {
@@ -287,7 +287,7 @@ func (v *vpn) dials(t *testing.T, link string) {
 	v.Run(t, lab.Wan, "wg", "setconf", link, "/run/"+link+".conf.stripped")
 }
 
-// Peers come, change and go while another one talks: that one loses nothing.
+// Peers are added, changed and removed while another one communicates: that one loses nothing.
 func othersAreNotDisturbed(t *testing.T, v *vpn) {
 	lossless(t, v, func() {
 		var ids []string
@@ -311,9 +311,9 @@ func othersAreNotDisturbed(t *testing.T, v *vpn) {
 	}
 }
 
-// lossless runs something while the first device pings, each time when the answer before has come, and fails the test if an
-// answer does not come. It is one flow: the first packet of a new one may meet the kernel in the moment in which it replaces a
-// table, and is dropped then.
+// lossless runs do while the first device pings, each time after the previous answer, and fails the test if an
+// answer does not come. It is one flow: the first packet of a new one may reach the kernel at the moment when it replaces a
+// table, and is then dropped.
 func lossless(t *testing.T, v *vpn, do func()) {
 	t.Helper()
 	var answered atomic.Int64
@@ -380,12 +380,12 @@ func killedServiceLeavesTunnelsAlone(t *testing.T, v *vpn) {
 func killedTunnelComesBack(t *testing.T, v *vpn) {
 	program := v.program(t)
 	v.Run(t, lab.Gateway, "kill", "-9", program)
-	// Either the tick finds it, or this change, which cannot be told to a link that is gone.
+	// Either the tick detects it, or this change, which cannot be applied to a missing interface.
 	v.peer(t, "after the kill")
 	if now := v.program(t); now == program || now == "" {
 		t.Fatalf("wireguard-go is %q", now)
 	}
-	if !longtest.On { // a device notices only after a while that it has to begin again
+	if !longtest.On { // a device only notices after a while that it has to dial again
 		v.Run(t, lab.Wan, "wg", "setconf", "gwdev1", "/run/gwdev1.conf.stripped")
 	}
 	v.pings(t, "gwdev1", tunnelHere)
@@ -404,7 +404,7 @@ func controlToolTakesTunnelsOver(t *testing.T, v *vpn) {
 	if err := os.WriteFile(v.Path("/etc/wireguard/gwtun9.conf"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// It runs already, under wg-quick, and goes on.
+	// It already runs, under wg-quick, and continues.
 	v.Run(t, lab.Gateway, "wg-quick", "up", "gwtun9")
 	v.Run(t, lab.Gateway, "rm", "/run/hooked")
 	running := v.Run(t, lab.Gateway, "pgrep", "-f", "wireguard-go gwtun9$")
@@ -450,7 +450,7 @@ func whatIsOffIsGone(t *testing.T, v *vpn) {
 		t.Error(out)
 	}
 	v.Must(t, http.MethodPut, v.path, fields{"active": true}, 200, nil)
-	// A device notices only after a while that it has to begin anew; this one is told.
+	// A device only notices after a while that it has to dial again; this one is reconfigured.
 	v.Run(t, lab.Wan, "wg", "setconf", "gwdev2", "/run/gwdev2.conf.stripped")
 	v.pings(t, "gwdev2", tunnelHere)
 }

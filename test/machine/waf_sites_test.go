@@ -53,14 +53,14 @@ func (g *guarded) remove(t *testing.T) {
 	g.live(t, http.MethodDelete, g.path, nil)
 }
 
-// url asks for something that nobody has asked for before, so that it is inspected.
+// url returns a new URL each time, so that the request is inspected.
 var asked atomic.Int64
 
 func (g *guarded) url(q string) string {
 	return fmt.Sprintf("http://%s/search?n=%d&q=%s", g.name, asked.Add(1), url.QueryEscape(q))
 }
 
-// becomes waits until a request gets a status: the agent hears of settings a moment after they are stored, and may have no time for a request.
+// becomes waits until a request gets a status: the agent gets settings shortly after they are stored, and may be too busy for a request.
 func (g *guarded) becomes(t *testing.T, q string, status int) (got reply) {
 	t.Helper()
 	waittest.Within(t, labtest.Slow*patience, fmt.Sprintf("%q gets %d", q, status), func() error {
@@ -78,7 +78,7 @@ func (g *guarded) alerts(t *testing.T, query string) (list []alert) {
 	return list
 }
 
-// WF-02: what is refused has a record with the number that the visitor sees, and what a legitimate request needs is one call away.
+// WF-02: a refused request has a record with the number that the visitor sees, and one call adds the exclusions for a legitimate request.
 func wafSites(t *testing.T, p *proxyRig) {
 	g := p.guard(t, "a", fields{"mode": "blocking"})
 	defer g.remove(t)
@@ -103,7 +103,7 @@ func wafSites(t *testing.T, p *proxyRig) {
 		t.Errorf("%+v", found)
 	}
 
-	// Broken rules of one site are refused, and another one goes on.
+	// Invalid rules of one site are refused, and another one continues to work.
 	g.Must(t, http.MethodPut, g.config, fields{"custom_rules": "SecRule ARGS \"@inspectFile /bin/sh\" \"id:1,phase:2,deny\""}, 400, nil)
 	other.becomes(t, sqlAttack, 403)
 
@@ -145,12 +145,12 @@ func (s *siege) count(name string) int {
 }
 
 const (
-	// siegeEvery is the time between two requests, and siegeMost how many are under way at most: while the agent stands still, each
+	// siegeEvery is the interval between requests, and siegeMost the maximum number in progress: while the agent is stopped, each
 	// takes a second.
 	siegeEvery, siegeMost = 5 * time.Millisecond, 400
 )
 
-// lay asks until the context ends, and returns when all is answered.
+// lay makes requests until the context ends, and returns when all are answered.
 func (s *siege) lay(ctx context.Context, g *guarded) {
 	transport := g.transport(ask{})
 	transport.MaxIdleConnsPerHost = siegeMost
@@ -272,9 +272,9 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 			agent("CONT")
 		}},
 		{"overloaded", func() {
-			g.becomes(t, "green tea", 200) // the agent is there
+			g.becomes(t, "green tea", 200) // the agent is running
 			was, busy := s.count("clean 200"), g.busy(t)
-			// Characters that attacks are made of: most rules have to be asked.
+			// Characters that are typical of attacks: most rules have to be evaluated.
 			body := `{"items":["` + strings.Repeat(`lorem (ipsum) = 'dolor'; <sit> select $amet from","`, 900) + `"]}`
 			posting, end := context.WithCancel(ctx)
 			var posters sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// as runs a shell's words in the gateway as a user, and says what came out and whether it worked.
+// as runs shell code in the gateway as a user, and returns its output and whether it succeeded.
 func as(t *testing.T, l *labtest.Lab, user, words string) (string, bool) {
 	t.Helper()
 	cmd, err := l.Command(t.Context(), lab.Gateway, "runuser", "-u", user, "--", "bash", "-c", words)
@@ -50,7 +50,7 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 		t.Errorf("the agent's way to the database: %s", out)
 	}
 
-	// Whoever is not HAProxy is hung up on; HAProxy is waited for to say hello.
+	// Connections of other users are closed; for HAProxy the agent waits for its hello.
 	knock := "exec 3<>/dev/tcp/127.0.0.1/9000; timeout 2 cat <&3; echo $?"
 	waittest.Until(t, "the agent listens", func() bool {
 		_, ok := as(t, l, "haproxy", "exec 3<>/dev/tcp/127.0.0.1/9000")
@@ -75,7 +75,7 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 		}
 	}
 
-	// It is a component: one that dies is missed at once, and started again.
+	// It is a component: if it is killed, that is noticed at once, and it is restarted.
 	before, err := l.Units().State(t.Context(), host.WAF)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 	another(t, l.Units(), host.WAF, before.PID)
 	l.WaitState(t, "waf", "live", 60*time.Second)
 
-	// WF-05: one that stands still answers no one, and is told to the channels before it is replaced.
+	// WF-05: an agent that hangs answers no requests, and an alert is sent before it is replaced.
 	var backend, domain struct{ ID string }
 	l.Must(t, http.MethodPost, "/backends", fields{"name": "inspected", "scheme": "http"}, 201, &backend)
 	l.Must(t, http.MethodPost, "/domains", fields{"name": "inspected.example.net", "backend_id": backend.ID}, 201, &domain)

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// leaser is what a DHCP client of the system does with a lease: the address ends with it, and the default route says where it comes from.
+// leaser does what a system's DHCP client does with a lease: the address expires with it, and the default route has its protocol.
 const leaser = `#!/bin/sh
 case "$1" in bound|renew) ;; *) exit 0 ;; esac
 ip addr replace "$ip/$mask" dev "$interface" valid_lft "$lease" preferred_lft "$lease"
@@ -36,8 +36,8 @@ option router 198.51.100.2
 option lease 120
 `
 
-// The WAN by DHCP: the client is the system's. What it has is proposed as it is and stays, the LAN reaches the internet behind it, and the packet
-// filter keeps no lease away.
+// The WAN by DHCP: the client is the system's. Its lease is proposed as it is and kept, the LAN reaches the internet through it, and the packet
+// filter does not block leases.
 func TestWANByDHCP(t *testing.T) {
 	t.Parallel()
 	l := labtest.Up(t, lab.Options{Volatile: true})
@@ -72,7 +72,7 @@ func TestWANByDHCP(t *testing.T) {
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The lab has given the gateway an address there. A machine of this kind comes without one.
+	// The lab has given the gateway an address there, but a machine of this kind starts without one.
 	l.Run(t, lab.Gateway, "ip", "addr", "flush", "dev", "wan0", "scope", "global")
 	client, err := l.Command(t.Context(), lab.Gateway, "busybox", "udhcpc", "-i", "wan0", "-f", "-t", "20", "-T", "1", "-p", filepath.Join(dir, "client"), "-s", write("leaser", leaser))
 	if err != nil {

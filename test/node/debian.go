@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// networkFile is what a person who installs a Debian has answered.
+// networkFile is the configuration that Debian's installer writes.
 const networkFile = `auto lo
 iface lo inet loopback
 auto eth0
@@ -28,7 +28,7 @@ Environment=DAEMON_OPTS=-x
 EnvironmentFile=/etc/default/chrony-test
 `
 
-// Prepare gives the Debian its network, and keeps it from what it would do to this machine.
+// Prepare configures the Debian's network, and prevents effects on this machine.
 func (n *Node) Prepare(ctx context.Context) error {
 	for path, content := range map[string]string{
 		"/etc/hosts":              "127.0.0.1 localhost\n127.0.1.1 node.example.net node\n::1 localhost\n",
@@ -54,7 +54,7 @@ func Make(ctx context.Context, tree, dist string, env []string, targets ...strin
 	return nil
 }
 
-// Offer copies the repository in the folder dist into the node, instead of the former one, and has the node look there.
+// Offer replaces the node's repository by the one in the folder dist, and updates its package lists.
 func (n *Node) Offer(ctx context.Context, dist string) error {
 	if _, err := n.Sh(ctx, "rm -rf /srv/apt"); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
-// JournalAgent is the first argument by which a program that runs SearchesJournal at its start is told to search the journal.
+// JournalAgent is the first argument that makes a program with SearchesJournal search the journal at its start.
 const JournalAgent = "journal-agent"
 
 // Found is what a search of a node's journal found.
@@ -32,7 +32,7 @@ type Found struct {
 	Failure string
 }
 
-// SearchesJournal does, in a copy of the running program inside a node, what SearchJournal asks for, and does not return then. Elsewhere it
+// SearchesJournal executes, in a copy of the running program inside a node, the search of SearchJournal, and does not return. Elsewhere it
 // does nothing.
 func SearchesJournal() {
 	if len(os.Args) != 4 || os.Args[1] != JournalAgent {
@@ -43,7 +43,7 @@ func SearchesJournal() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// A search that does not end by itself is not given more than this.
+	// The time limit of searches that do not end.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var f Found
@@ -51,7 +51,7 @@ func SearchesJournal() {
 	var err error
 	switch os.Args[2] {
 	case "say":
-		// It is there until the journal has it: of one that is gone it knows less.
+		// It runs until the journal has the entry: of a process that has ended, the journal knows less.
 		err = errors.Join(journal.Send(strings.Repeat("\x00big", q.Limit/4), journal.PriErr, nil), exec.CommandContext(ctx, "journalctl", "--sync").Run())
 	case "chat":
 		err = chat(q.Limit)
@@ -86,7 +86,7 @@ func SearchesJournal() {
 	os.Exit(0)
 }
 
-// chat writes so many lines, one in a hundred of which is an error, and is there until the journal has them.
+// chat writes this many lines, one in a hundred of which is an error, and runs until the journal has them.
 func chat(lines int) error {
 	out := bufio.NewWriterSize(os.Stdout, 64<<10)
 	for i := range lines {
@@ -99,19 +99,19 @@ func chat(lines int) error {
 	return errors.Join(out.Flush(), exec.Command("journalctl", "--sync").Run())
 }
 
-// Chat is the command of a unit that says so many lines. The agent has to be there.
+// Chat is the command of a unit that prints this many lines. It requires the agent.
 func Chat(lines int) string {
 	return fmt.Sprintf("%s %s chat '{\"Limit\": %d}'", agentPath, JournalAgent, lines)
 }
 
 const agentPath = "/root/journal-agent"
 
-// SpeakAtOnce is the command of a unit that says so many bytes at once, which are no text. The agent has to be there.
+// SpeakAtOnce is the command of a unit that writes this many bytes of invalid UTF-8 at once. It requires the agent.
 func SpeakAtOnce(size int) string {
 	return fmt.Sprintf("%s %s say '{\"Limit\": %d}'", agentPath, JournalAgent, size)
 }
 
-// BringAgent copies the running program into the node, unless it is there.
+// BringAgent copies the running program into the node, unless it exists there.
 func (n *Node) BringAgent(ctx context.Context) error {
 	if _, err := n.Run(ctx, "test", "-x", agentPath); err == nil {
 		return nil
@@ -127,7 +127,7 @@ func (n *Node) BringAgent(ctx context.Context) error {
 	return err
 }
 
-// SearchJournal searches the node's journal with a copy of the running program, which has to call SearchesJournal at its start.
+// SearchJournal searches the node's journal with a copy of the running program, which must call SearchesJournal at its start.
 func (n *Node) SearchJournal(ctx context.Context, verb string, q host.JournalQuery) (f Found, err error) {
 	if err := n.BringAgent(ctx); err != nil {
 		return f, err
@@ -140,7 +140,7 @@ func (n *Node) SearchJournal(ctx context.Context, verb string, q host.JournalQue
 	if err != nil {
 		return f, fmt.Errorf("%w: %s", err, Tail(out))
 	}
-	// What it says beside it comes before.
+	// Other output precedes the result.
 	if err := json.Unmarshal([]byte(out[max(0, bytes.IndexByte([]byte(out), '{')):]), &f); err != nil {
 		return f, fmt.Errorf("%w: %s", err, Tail(out))
 	}

@@ -24,7 +24,7 @@ import (
 	"edge.internal/gateway/packaging"
 )
 
-// Address is the node's on its WAN, and SecondAddress that of one that was booted beside it.
+// Address is the node's address on its WAN, and SecondAddress that of a second node.
 const (
 	Address       = "198.51.100.2"
 	SecondAddress = "198.51.100.3"
@@ -43,17 +43,17 @@ type Node struct {
 	leave   func() // its place on this machine
 }
 
-// Boot boots a bare Debian of a release, which packaging/appliance.sh makes. Close ends it.
+// Boot boots a bare Debian of a release, which packaging/appliance.sh creates. Close ends it.
 func Boot(ctx context.Context, release string) (*Node, error) {
 	return bootNode(ctx, release, 1)
 }
 
-// BootBeside boots a second one on the WAN of the node, which has to outlive it. They share a place on this machine.
+// BootBeside boots a second node on the WAN of this one, which must outlive it. They share a place on this machine.
 func (n *Node) BootBeside(ctx context.Context, release string) (*Node, error) {
 	return bootNode(ctx, release, 2, "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.outside()))
 }
 
-// bootNode boots a node in a network namespace of its own, or in the one that the command enters.
+// bootNode boots a node in a new network namespace, or in the one that the command enters.
 func bootNode(ctx context.Context, release string, number int, enter ...string) (*Node, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("only root can boot a Debian in systemd-nspawn")
@@ -101,7 +101,7 @@ func (n *Node) Close() error {
 	return errors.Join(append(errs, os.Remove(n.folder))...)
 }
 
-// removeGroup removes a group of processes and those in it, which takes the kernel a moment after the last process has gone.
+// removeGroup removes a control group and those in it, which takes the kernel a moment after the last process has ended.
 func removeGroup(group string) error {
 	var folders []string
 	_ = filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
@@ -123,7 +123,7 @@ func removeGroup(group string) error {
 	return errors.Join(errs...)
 }
 
-// Console is the end of what the node has printed. It is complete when the node has been closed.
+// Console is the end of the node's output. It is complete when the node has been closed.
 func (n *Node) Console() string { return Tail(n.console.String()) }
 
 // Tail is the end of a long text.
@@ -161,7 +161,7 @@ func (n *Node) outside() int {
 	return n.outer.Process.Pid
 }
 
-// Wait waits until something is so, for as long as a busy machine needs.
+// Wait waits for a condition, with a limit for a busy machine.
 func Wait(ctx context.Context, what string, within time.Duration, so func() bool) error {
 	for deadline := time.Now().Add(4 * within); !so(); time.Sleep(50 * time.Millisecond) {
 		if ctx.Err() != nil {
@@ -191,8 +191,8 @@ func (n *Node) Reboot(ctx context.Context) error {
 	return n.waitBooted(ctx)
 }
 
-// Cut takes the node's power away as soon as something is so, which it is asked about with the node's root: all processes end at once. It
-// waits until the node is back. An error instead of an answer leaves the power on.
+// Cut cuts the node's power as soon as a condition, which gets the node's root, is met: all processes end at once. It
+// waits until the node is back. If the condition returns an error, the power stays on.
 func (n *Node) Cut(ctx context.Context, when func(root string) (bool, error)) error {
 	before := n.first()
 	root := fmt.Sprintf("/proc/%d/root", before)
@@ -215,7 +215,7 @@ func (n *Node) Cut(ctx context.Context, when func(root string) (bool, error)) er
 	return n.waitBooted(ctx)
 }
 
-// Off switches the node off, and does something with its root, which is gone afterwards. The mounts are those of its outside.
+// Off switches the node off, and calls a function with its root, which is deleted afterwards. mounts is outside of the node.
 func (n *Node) Off(ctx context.Context, do func(mounts, root string) error) error {
 	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", n.outside()))
 	if err != nil {
@@ -229,7 +229,7 @@ func (n *Node) Off(ctx context.Context, do func(mounts, root string) error) erro
 	return do(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), mounts.Fd()), filepath.Join(n.folder, "root"))
 }
 
-// Run runs a command in the node, and answers what it printed.
+// Run runs a command in the node, and returns its output.
 func (n *Node) Run(ctx context.Context, argv ...string) (string, error) {
 	pid := n.first()
 	if pid == 0 {
@@ -241,7 +241,7 @@ func (n *Node) Run(ctx context.Context, argv ...string) (string, error) {
 	return string(out), err
 }
 
-// Sh runs a script in the node, and answers what it printed.
+// Sh runs a script in the node, and returns its output.
 func (n *Node) Sh(ctx context.Context, script string) (string, error) {
 	out, err := n.Run(ctx, "sh", "-ec", script)
 	if err != nil {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Boots a Debian in systemd-nspawn, with systemd as its first process, again each time that it reboots or that its power is cut, which the
-# file "cut" in the folder tells: node.sh ROOT FOLDER CGROUP NUMBER. The root
-# is left as it is: what the node writes is kept in memory. Runs in mount, network and process namespaces of its own, which are the
-# node's outside: there is the WAN (198.51.100.0/24, IPv6 2001:db8:1::/64), and beside it, in the namespace "lan", the LAN. The second node
-# and those after it share the network namespace of the first one, and with it the WAN.
+# Boots a Debian in systemd-nspawn, with systemd as its first process, and again each time that it reboots or that its power is cut, which the
+# file "cut" in the folder requests: node.sh ROOT FOLDER CGROUP NUMBER. The root
+# is not changed: what the node writes is kept in memory. Runs in separate mount, network and process namespaces, which are
+# outside of the node: they have the WAN (198.51.100.0/24, IPv6 2001:db8:1::/64) and, in the namespace "lan", the LAN. The second node
+# and later ones share the network namespace of the first one, and with it the WAN.
 set -euo pipefail
 root=$1 folder=$2 cgroup=$3 number=$4
 
@@ -13,7 +13,7 @@ mkdir "$folder"/{upper,work,root} /run/netns -p
 mount -t tmpfs tmpfs /run/netns
 mount -t overlay overlay -o "lowerdir=$root,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
 mount --make-private "$folder/root"
-# Every node has groups of processes of its own, or stopping a unit in one would stop that of another.
+# Every node has its own control groups: otherwise stopping a unit in one node would stop it in another.
 for hierarchy in systemd unified; do
 	mkdir -p "/sys/fs/cgroup/$hierarchy/$cgroup"
 	echo $$ >"/sys/fs/cgroup/$hierarchy/$cgroup/cgroup.procs"
@@ -28,10 +28,10 @@ if [ "$number" = 1 ]; then
 fi
 ip netns add lan
 ip -n lan link set lo up
-status=133 # which nspawn ends with when the node reboots
+status=133 # the exit status of nspawn when the node reboots
 while [ $status = 133 ] || [ -e "$folder/cut" ]; do
 	rm -f "$folder/cut"
-	# A network that the node has not seen: a table or an address from before the reboot would prove nothing.
+	# A new network: a table or an address from before the reboot would prove nothing.
 	ip link delete "wan$number" 2>/dev/null || true
 	ip -n lan link delete eth0 2>/dev/null || true
 	ip netns delete node 2>/dev/null || true

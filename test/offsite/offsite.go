@@ -50,7 +50,7 @@ func NewS3(t testing.TB, withTLS bool) *S3 {
 		s.CA = string(b)
 		args = append(args, "--cert", cert, "--key", key)
 	}
-	// What it notes about objects is kept apart, because not every file system takes it with the file.
+	// Metadata of objects is stored separately, because not every file system supports it as attributes.
 	notes := filepath.Join(root, "notes")
 	if err := os.Mkdir(notes, 0o755); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ type SSHD struct {
 	Host string
 	Port int
 	User string
-	// Key is the user's private key in the form that a target takes.
+	// Key is the user's private key in the format that a target accepts.
 	Key string
 	// Dir is a folder for archives.
 	Dir string
@@ -84,7 +84,7 @@ type SSHD struct {
 	log  *log
 }
 
-// Log is what the server has said since its last start.
+// Log is the server's output since its last start.
 func (s *SSHD) Log() string { return s.log.String() }
 
 // FileLog is what was done to files.
@@ -97,7 +97,7 @@ func (s *SSHD) FileLog() string {
 	return string(files)
 }
 
-// log is what a server says while it runs.
+// log collects a server's output while it runs.
 type log struct {
 	mu  sync.Mutex
 	all bytes.Buffer

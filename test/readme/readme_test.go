@@ -1,4 +1,4 @@
-// Package readme runs what the README tells a newcomer to type, and holds its promises.
+// Package readme runs the commands of the README, and checks their output.
 package readme
 
 import (
@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { labtest.Main(m) }
 
-// promises says, for every command of the README in order, how it begins and what its output must match. The commands that start the
-// lab itself are run by the test in another way.
+// promises has, for every command of the README in order, how it begins and what its output must match. The test runs the
+// commands that start the lab in another way.
 var promises = []struct{ begins, want string }{
 	{"make run", ""},
 	{"make test", ""},
@@ -53,7 +53,7 @@ var promises = []struct{ begins, want string }{
 	{"apt update && apt install gateway", `(?m)^Inst gateway \(1\.0\.0 Gateway:stable \[`},
 }
 
-// TestReadme types every command of the README, in order, into one shell beside a fresh lab.
+// TestReadme runs every command of the README, in order, in one shell with a fresh lab.
 func TestReadme(t *testing.T) {
 	programs := labtest.Programs(t)
 	text, err := os.ReadFile(filepath.Join(programs, "../README.md"))
@@ -68,8 +68,8 @@ func TestReadme(t *testing.T) {
 	sh := startShell(t, programs)
 	server := repository(t, programs)
 	sh.run(t, aptHere)
-	// The lab of the test has a folder and an address of its own, each of its programs is the one that was built, and the repository
-	// is one of the test.
+	// The test uses its own folder and address for the lab, the programs that were built, and its own
+	// repository.
 	here := strings.NewReplacer("/etc/apt", filepath.Join(sh.dir, "apt"), "https://packages.example.net/gateway", server, "bin/gateway-lab ", "bin/gateway-lab --dir "+l.Dir()+" ", "127.0.0.1:3443", l.UI, "/tmp/shop", filepath.Join(sh.dir, "shop"))
 	for i, command := range commands {
 		if i >= len(promises) || !strings.HasPrefix(command, promises[i].begins) {
@@ -90,7 +90,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// aptHere is apt with folders of its own, which says what it would install: test/appliance installs it.
+// aptHere is apt with separate folders, which only simulates the installation: test/appliance installs the package.
 const aptHere = `mkdir -p apt/keyrings apt/sources.list.d apt/state/lists/partial apt/cache/archives/partial; touch apt/status apt/sources.list.d/gateway.sources
 apt() {
 	if [ "$*" = "install -y ca-certificates curl" ]; then return; fi
@@ -99,7 +99,7 @@ apt() {
 		-o Dir::Etc::SourceParts=$PWD/apt/sources.list.d -o APT::Sandbox::User=root -o APT::Update::Error-Mode=any -o APT::Get::Simulate=true "$@"
 }`
 
-// repository serves a signed repository, made as the README says, of a package that is empty but for its name.
+// repository serves a signed repository, created as in the README, of a package that is empty but for its name.
 func repository(t *testing.T, programs string) (url string) {
 	t.Helper()
 	// gpg keeps its sockets below it, whose paths must be short.
@@ -130,8 +130,8 @@ func repository(t *testing.T, programs string) (url string) {
 	return server.URL
 }
 
-// commandsOf are the commands in the fenced blocks of a text. A command goes on while a quote is open, and what follows a # at
-// its end is a comment.
+// commandsOf returns the commands in the fenced blocks of a text. A command continues while a quote is open, and ends
+// with an optional comment after a #.
 func commandsOf(text string) []string {
 	var commands []string
 	var open string
@@ -192,7 +192,7 @@ func startShell(t *testing.T, programs string) *shell {
 	return &shell{dir: dir, in: in, out: bufio.NewReader(out)}
 }
 
-// run types a command and returns what it prints. One that fails fails the test.
+// run runs a command and returns its output. If the command fails, so does the test.
 func (s *shell) run(t *testing.T, command string) string {
 	t.Helper()
 	const end = "-- end of the command: "

@@ -1,4 +1,4 @@
-// Package restore restores a whole gateway from its backups, kills that at every point, and looks at what is left.
+// Package restore restores a whole gateway from its backups, kills that at every point, and checks the result.
 package restore
 
 import (
@@ -63,7 +63,7 @@ func up(t *testing.T) *gateway {
 	return g
 }
 
-// idle waits for the backup that the scheduler makes at once on a machine that has been up for a day.
+// idle waits for the backup that the scheduler starts at once on a machine that has been up for a day.
 func (g *gateway) idle(t *testing.T) {
 	t.Helper()
 	waittest.UntilNil(t, "the scheduler's backup ends", func() error {
@@ -92,7 +92,7 @@ func (g *gateway) server(t *testing.T) *db.Server {
 	return d.Server()
 }
 
-// sql asks the lab's database.
+// sql queries the lab's database.
 func (g *gateway) sql(t *testing.T, query string) string {
 	t.Helper()
 	return strings.TrimSpace(g.Run(t, lab.Gateway, "psql", "--no-psqlrc", "-Atqc", query, private.URL("/run/postgresql", "gateway")))
@@ -144,7 +144,7 @@ func (g *gateway) login(t *testing.T) {
 	g.Login(t)
 }
 
-// answers waits until the API and its database do, and gives the answer.
+// answers waits until the API and its database answer, and returns the data.
 func (g *gateway) answers(t *testing.T, path string) (data json.RawMessage) {
 	t.Helper()
 	waittest.Within(t, within, "the API comes back", func() error {
@@ -183,7 +183,7 @@ func same(t *testing.T, when string, want, got map[string]db.Content) {
 	}
 }
 
-// beside complains about databases and files that a restore should have removed.
+// beside complains about leftover databases and files of a restore.
 func (g *gateway) beside(t *testing.T, when string, s *db.Server) {
 	t.Helper()
 	for _, suffix := range []string{"_restore", "_former", "_proof"} {
@@ -202,12 +202,12 @@ func (g *gateway) beside(t *testing.T, when string, s *db.Server) {
 	}
 }
 
-// BK04: what was backed up comes back, row by row and file by file, and the API within a minute.
+// BK04: a restore brings back every row and every file, and the API within a minute.
 func TestBK04RoundTrip(t *testing.T) {
 	g := up(t)
 	s := g.server(t)
 	g.pool(t, "10.1.1.1")
-	// An alert that is not told yet.
+	// An alert that has not been sent yet.
 	g.sql(t, `WITH e AS (INSERT INTO alarm_events (id, created_at, kind, key, severity, subject, message) VALUES (gen_random_uuid(), now(), 'system.disk', 'old', 'warning', 'old', 'old') RETURNING id)
 		INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at) SELECT id, gen_random_uuid(), 'old', 'waiting', now() + interval '1 day' FROM e`)
 	g.backup = g.back(t)
@@ -305,7 +305,7 @@ func (g *gateway) unfinished(t *testing.T) {
 	}
 }
 
-// away waits until the API has gone and answers again, and tells for how long it did not.
+// away waits until the API has stopped and answers again, and returns how long it did not.
 func (g *gateway) away(t *testing.T) time.Duration {
 	t.Helper()
 	gone := time.Time{}
@@ -396,7 +396,7 @@ func (g *gateway) archive(t *testing.T, id string) []byte {
 	return content
 }
 
-// BK05: what is damaged is refused before anything stops, also when it was damaged after the API has looked at it.
+// BK05: a damaged archive is refused before anything stops, even if it was damaged after the API has checked it.
 func TestBK05Damaged(t *testing.T) {
 	g := up(t)
 	s := g.server(t)
@@ -418,7 +418,7 @@ func TestBK05Damaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The job looks for itself.
+	// The job checks it again.
 	g.Run(t, lab.Gateway, "sh", "-c", fmt.Sprintf(`echo '{"id": "1", "backup": "%s", "at": "2026-06-01T02:00:00Z"}' >%s`, b.ID, job.Restore.WishFile()))
 	if err := g.Units().Start(t.Context(), host.Unit(job.Restore)); err != nil {
 		t.Fatal(err)
@@ -438,12 +438,12 @@ func TestKillAndFullDiskAtEveryPoint(t *testing.T) {
 	s := g.server(t)
 	g.pool(t, "10.1.1.1")
 	g.backup = g.back(t)
-	was := contents(t, s) // what is restored
+	was := contents(t, s) // the data to restore
 	key, err := os.ReadFile(g.Path("/var/lib/gateway/setup.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A kill is gone on from, and what a full disk ends is taken back.
+	// After a kill the job continues, and a full disk takes it back.
 	for _, action := range []string{"kill", "full"} {
 		for i, point := range longtest.Some(t, 2, failpoint.Restore()) {
 			when := action + " at " + point

@@ -15,10 +15,10 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// manyRows is how many rules, domains and records are restored, each; GATEWAY_RESTORE_ROWS says how many else.
+// manyRows is the number of rules, domains and records that are restored, each; GATEWAY_RESTORE_ROWS overrides it.
 const manyRows = 500
 
-// Whatever the number of rows, all of them come back, and the API with them within a minute.
+// All rows are restored, whatever their number, and the API answers within a minute.
 func TestManyRows(t *testing.T) {
 	n := manyRows
 	if text := os.Getenv("GATEWAY_RESTORE_ROWS"); text != "" {

@@ -1,5 +1,5 @@
-// Command summary reads what go test -json has written while all tests ran, some of them twice, and tells what people want to know: what
-// failed and what it said, what passed only at the second try, where the time went, and how many passed. It ends with 1 when a test failed
+// Command summary reads the output of go test -json of all tests, some of which ran twice, and reports what
+// failed, with its output, what passed only at the second try, where the time went, and how many passed. Its exit code is 1 if a test failed
 // or was skipped: a test that cannot run on a machine has tested nothing there.
 package main
 
@@ -31,7 +31,7 @@ type event struct {
 	Elapsed                                   float64 // seconds
 }
 
-// flakyKey is the attribute of a test that has tried again by itself, as the browser's do. Its value is what the first try said, as JSON.
+// flakyKey is the attribute of a test that has retried itself, as the browser tests do. Its value is the output of the first try, as JSON.
 const flakyKey = "flaky"
 
 // try is one run of a test, or of a whole package.
@@ -45,7 +45,7 @@ type try struct {
 type test struct {
 	pkg, name string
 	tries     []*try
-	flaky     string // what the first try said, of a test that has tried again by itself
+	flaky     string // output of the first try, of a test that has retried itself
 	below     []*test
 }
 
@@ -61,7 +61,7 @@ func (t *test) last() *try { return t.tries[len(t.tries)-1] }
 
 func (t *test) passed() bool { return t.last().result == "pass" }
 
-// firstWords is what a test said that passed at its second try; empty if it passed at once.
+// firstWords is the output of the first try of a test that passed at its second; empty if it passed at once.
 func (t *test) firstWords() string {
 	if t.flaky != "" || len(t.tries) == 1 || t.tries[0].result != "fail" {
 		return t.flaky
@@ -80,8 +80,8 @@ func (t *test) short() string {
 // record is everything that was read.
 type record struct {
 	tests map[[2]string]*test
-	order []*test         // as they were first heard of
-	built strings.Builder // what the compiler said
+	order []*test         // in the order of their first event
+	built strings.Builder // output of the compiler
 }
 
 func (r *record) test(pkg, name string) *test {
@@ -122,14 +122,14 @@ func (r *record) read(in io.Reader, out io.Writer) error {
 	}
 }
 
-// hear takes an event of a test or of a package.
+// hear processes an event of a test or of a package.
 func (r *record) hear(e event) error {
 	t := r.test(e.Package, e.Test)
 	switch e.Action {
 	case "run", "start":
 		t.now(true)
 	case "output":
-		if !strings.HasPrefix(e.Output, "=== ") { // begins or goes on
+		if !strings.HasPrefix(e.Output, "=== ") { // begins or continues
 			t.now(false).said.WriteString(e.Output)
 		}
 	case "attr":
@@ -143,22 +143,22 @@ func (r *record) hear(e event) error {
 	return nil
 }
 
-// end gives a result to what has none.
+// end gives a result to tests without one.
 func (r *record) end() {
 	for _, t := range r.order {
 		if try := t.now(false); try.result == "" {
 			try.result = "fail" // it was ended
 			if t.name != "" && r.test(t.pkg, "").now(false).result == "pass" {
-				try.result = "pass" // what it printed hid the line that says so; a package does not pass otherwise
+				try.result = "pass" // its own output hid the result line; a package does not pass otherwise
 			}
 		}
 	}
 }
 
-// slowest is how many of the slowest packages and tests are told.
+// slowest is the number of slowest packages and tests that are listed.
 const slowest = 10
 
-// summarise tells whether everything passed.
+// summarise prints the summary, and reports whether everything passed.
 func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
 	r := record{tests: map[[2]string]*test{}}
 	if err := r.read(in, out); err != nil {
@@ -219,7 +219,7 @@ func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
 	return failed+skipped == 0 && passed > 0, nil
 }
 
-// tell lists what took longest.
+// tell lists the slowest.
 func tell(out io.Writer, title string, of []*test) {
 	fmt.Fprintf(out, "\n%s\n", title)
 	slices.SortStableFunc(of, func(a, b *test) int { return cmp.Compare(b.tries[0].took, a.tries[0].took) })

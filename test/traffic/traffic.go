@@ -1,4 +1,4 @@
-// Package traffic is people who use a site at a fixed rate, for tests and measurements of what they notice.
+// Package traffic simulates users of a site at a fixed rate, for tests and measurements of what they notice.
 package traffic
 
 import (
@@ -15,31 +15,31 @@ import (
 	"time"
 )
 
-// Site is what is asked for.
+// Site is the requested site.
 type Site struct {
-	// Address is where it is, with its port, and Name its host name.
+	// Address is its address with the port, and Name its host name.
 	Address, Name string
-	// Says is what an answer has in it.
+	// Says is a text that each answer must contain.
 	Says string
 	// Within is how long a connection may take, and then an answer.
 	Within time.Duration
-	// Enter calls a function on a thread that is in the network of those who ask, and stays there.
+	// Enter calls a function on a thread that is, and remains, in the clients' network.
 	Enter func(func() error) error
 }
 
 // Callers is how many requests are under way at most. Every other caller keeps its connection for the next request, as browsers do, and the others make one for each.
 const Callers = 16
 
-// errCut is that of a connection which was taken and is lost before a byte of the answer came.
+// errCut is the error of a connection that was accepted and lost before a byte of the answer arrived.
 var errCut = errors.New("cut off")
 
-// Ask makes one request on a connection of its own, in the network of this thread.
+// Ask makes one request on a new connection, in the network of this thread.
 func (s Site) Ask() error {
 	_, err := (&caller{site: s}).ask()
 	return err
 }
 
-// caller is one of those who ask.
+// caller is one client.
 type caller struct {
 	site  Site
 	keeps bool
@@ -47,8 +47,8 @@ type caller struct {
 	reads *bufio.Reader
 }
 
-// ask makes a request. One that finds its kept connection closed makes it once more on another one, as every HTTP client does (RFC 9112, section 9.3.1): it was closed between
-// two requests, when no one waited for anything. That is no failure, and is told.
+// ask makes a request. If its kept connection was closed, it repeats it once on another one, like every HTTP client (RFC 9112, section 9.3.1): the connection was closed between
+// two requests, while no one was waiting. That is not a failure, and is reported as again.
 func (c *caller) ask() (again bool, err error) {
 	if c.conn != nil {
 		if err = c.request(); !errors.Is(err, errCut) {
@@ -57,14 +57,14 @@ func (c *caller) ask() (again bool, err error) {
 		again = true
 	}
 	if c.conn, err = net.DialTimeout("tcp", c.site.Address, c.site.Within); err != nil {
-		c.conn = nil // and not one that is no connection
+		c.conn = nil // and not a typed nil
 		return again, err
 	}
 	c.reads = bufio.NewReader(c.conn)
 	return again, c.request()
 }
 
-// request makes a request on the connection that there is, and closes that if no other one follows.
+// request makes a request on the current connection, and closes it if no other one follows.
 func (c *caller) request() (err error) {
 	ends := "\r\nConnection: close"
 	if c.keeps {
@@ -100,12 +100,12 @@ func (c *caller) request() (err error) {
 	return err
 }
 
-// Result is what has come of it.
+// Result is the outcome.
 type Result struct {
 	Asked int
 	// Again is how many found that their kept connection had been closed between two requests, and were answered on another one.
 	Again int
-	// Failed is how many were not answered, or wrong, and Why says why. Those count that were cut off while they waited for their answer.
+	// Failed is the number of requests without a correct answer, including those cut off while they waited for it, and Why has the reasons.
 	Failed int
 	Why    map[string]int
 	// Longest is the longest time from one answer to the next.
@@ -129,7 +129,7 @@ type Traffic struct {
 	sum  Result
 }
 
-// Offer begins to make so many requests a second. Fewer are made while all callers wait.
+// Offer starts making this many requests a second. There are fewer while all callers are waiting.
 func Offer(s Site, rate int) *Traffic {
 	x := &Traffic{stop: make(chan struct{}), last: time.Now(), sum: Result{Why: map[string]int{}}}
 	due := make(chan struct{})
@@ -185,7 +185,7 @@ func (x *Traffic) count(again bool, err error) {
 	x.sum.Longest, x.last = max(x.sum.Longest, now.Sub(x.last)), now
 }
 
-// plain is an error without the port of the one who asked.
+// plain is an error without the client's port.
 func plain(err error) string {
 	if errors.Is(err, errCut) {
 		return errCut.Error()
@@ -196,7 +196,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// Asked is how many have been made so far.
+// Asked is the number of requests so far.
 func (x *Traffic) Asked() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

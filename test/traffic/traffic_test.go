@@ -35,7 +35,7 @@ func serve(t *testing.T, do func(n int, c net.Conn)) traffic.Site {
 	}
 }
 
-// answer answers so many requests of a connection, unless it is to be closed before.
+// answer answers this many requests of a connection, unless it is to be closed before.
 func answer(c net.Conn, status, requests int) {
 	reads := bufio.NewReader(c)
 	for range requests {
@@ -50,7 +50,7 @@ func answer(c net.Conn, status, requests int) {
 	}
 }
 
-// A request that is cut off has failed, and so has one that is answered wrong or finds no one. One that finds the connection closed that it was kept on has not.
+// A request fails if it is cut off, gets a wrong answer or reaches no one. It does not fail if its kept connection was closed.
 func TestWhatFails(t *testing.T) {
 	t.Parallel()
 	some := func(x *traffic.Traffic) traffic.Result {

@@ -34,7 +34,7 @@ func TestGuest(t *testing.T) {
 
 	m := rig.Machine{
 		Programs: programs, Tests: []string{binary}, Limit: 10 * time.Minute,
-		// Less than the limit: the tests tell where they hang, the machine cannot.
+		// Below the limit, so that a hanging test reports itself; the machine cannot.
 		Arguments: []string{"-test.v=test2json", "-test.timeout=9m"},
 	}
 	if pattern := os.Getenv("GATEWAY_VM_RUN"); pattern != "" {
@@ -43,7 +43,7 @@ func TestGuest(t *testing.T) {
 	var output bytes.Buffer
 	result, err := m.Run(t.Context(), func(_ int, line string) {
 		output.WriteString(line + "\n")
-		if !strings.HasPrefix(line, marker+"=== NAME") { // only says whose line the next one is
+		if !strings.HasPrefix(line, marker+"=== NAME") { // only names the test of the next line
 			t.Log(strings.ReplaceAll(line, marker, ""))
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// slow is the rule set with inspections that take too long, whatever the machine: at /late until the agent's time is over, and at /stuck until
+// slow is the rule set with inspections that take too long on any machine: at /late until the agent's time limit, and at /stuck until
 // HAProxy has given up.
 type slow struct {
 	agent.Engine
@@ -33,8 +33,8 @@ func (s *slow) Inspect(ctx context.Context, r *engine.Request, with engine.Setti
 	return s.Engine.Inspect(ctx, r, with)
 }
 
-// A clean body that there is no time for gets what its site says about requests that could not be inspected: it passes, or it is refused with a word
-// about when to come back. Either way there is a record.
+// A clean body without enough time for its inspection is handled by its site's setting for requests that could not be inspected: it passes, or is refused with
+// Retry-After. Either way there is a record.
 func TestBodiesThatTakeTooLong(t *testing.T) {
 	set, err := rules()
 	if err != nil {

@@ -34,7 +34,7 @@ var guardedSites = []site{
 	{name: plainSite},
 }
 
-// guard runs these sites with an HAProxy, and keeps what the engine was asked.
+// guard runs these sites with an HAProxy, and records the calls of the engine.
 func guard(t *testing.T, program string, changes ...string) (*rig, *witness) {
 	t.Helper()
 	set, err := rules()
@@ -103,7 +103,7 @@ func TestOnlyInspectedRequestsPass(t *testing.T) {
 			t.Errorf("a request with a trailer gets %d", a.status)
 		}
 
-		// Responses are inspected where that is wanted.
+		// Responses are inspected if that is on.
 		for _, secure := range []bool{false, true} {
 			a := ask(t, true, get(answersSite, "/leak", secure))
 			if a.status != 403 || strings.Contains(a.body, "php") || !strings.Contains(a.body, a.header.Get("X-Request-ID")) {
@@ -169,7 +169,7 @@ func TestDetectionRefusesNothing(t *testing.T) {
 		}
 		late, lateAnswer := begin(detectingSite)
 		_, refusal := begin(blockingSite)
-		// When the one that began later is refused, the other one is late, too.
+		// When the later one is refused, the other one is late, too.
 		if got := status(refusal); got != 408 {
 			t.Errorf("a late body of a site that blocks gets %d", got)
 		}
@@ -180,7 +180,7 @@ func TestDetectionRefusesNothing(t *testing.T) {
 	})
 }
 
-// WF-05: without an agent each domain gets what fail_open says, and there is a record of it.
+// WF-05: without an agent fail_open of each domain decides, and there is a record of it.
 func TestNothingPassesSilently(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, program string) {
 		g, _ := guard(t, program)

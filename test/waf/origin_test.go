@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// origin is the server of all sites, and tells what reached it. It takes whatever it is sent, as the core rule set's tests want it: Go's
+// origin is the server of all sites, and reports which requests reached it. It accepts everything, as the core rule set's tests require: Go's
 // own server would refuse some.
 type origin struct {
 	at   *net.TCPAddr
@@ -107,7 +107,7 @@ func fields(in *bufio.Reader) (http.Header, error) {
 	}
 }
 
-// reply says what a site has at a path. At /reflect and /post it is what the tests of the rule set ask for.
+// reply is a site's response at a path. At /reflect and /post it is what the rule set's tests specify.
 func reply(w http.ResponseWriter, uri string, header http.Header, body []byte) {
 	said := struct {
 		Status  int

@@ -31,13 +31,13 @@ import (
 )
 
 const (
-	// localhost is what the tests call the server. A site has a full name, so what is rendered is about local, and then names the other.
+	// localhost is the tests' name of the server. A site has a full name, so the file is rendered for local, and the name is then replaced.
 	localhost, local = "localhost", "site.test"
-	// some is how many requests the short run draws, beside those that are known to end otherwise.
+	// some is the number of requests that the short run selects, in addition to the known deviations.
 	some = 100
 )
 
-// tested are the rules as their tests want them, shared.
+// tested are the rules with the settings of their tests, shared.
 var tested = sync.OnceValues(func() (*engine.Set, error) { return engine.NewWith(crstest.Settings) })
 
 // regression is the core rule set in one mode and at one level.
@@ -141,8 +141,8 @@ func TestCoreRuleSetThroughHAProxy(t *testing.T) {
 	}
 }
 
-// The tests about responses, all of them: the server answers what it is told to, and what the rules find is withheld. Where they block,
-// some of the requests are refused already, for what they tell the server to answer.
+// All tests about responses: the server answers as instructed, and what the rules find is withheld. In blocking mode,
+// some of the requests are already refused because of these instructions.
 func TestCoreRuleSetOnResponsesThroughHAProxy(t *testing.T) {
 	all, err := crstest.Responses()
 	if err != nil {
@@ -170,8 +170,8 @@ func TestCoreRuleSetOnResponsesThroughHAProxy(t *testing.T) {
 	})
 }
 
-// each sends cases, several at once. Those that HAProxy says there was no time for are sent again, one at a time, until there is; it tells
-// which. More than a tenth of all is no matter of a busy machine.
+// each sends cases concurrently. Those that were not inspected in time, according to HAProxy, are sent again, one at a time, until they are; it returns
+// them. More than a tenth of all cannot be explained by a busy machine.
 func each(t *testing.T, cases []crstest.Case, judge func(*crstest.Case) (inTime bool)) (again []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -213,8 +213,8 @@ func hosts(all []crstest.Case) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// judge sends a case, and says what is not as the test wants it, or "". There is no verdict on what the proxy refuses,
-// even if it has asked the agent before it saw the reason, which is a matter of time.
+// judge sends a case, and returns how it differs from the test's expectation, or "". There is no verdict on what the proxy refuses,
+// even if it has called the agent before it found the reason, which is a race.
 func (r *regression) judge(c *crstest.Case, send sender) (v *engine.Verdict, why string, inTime bool) {
 	a, from, err := send(c)
 	said, inspected := r.asked.LoadAndDelete(from)
@@ -242,7 +242,7 @@ func (r *regression) judge(c *crstest.Case, send sender) (v *engine.Verdict, why
 	return nil, fmt.Sprintf("the proxy answers %d, %v", a.status, err), true
 }
 
-// judgeResponse is judge for a case about a response. It is not asked for if the request is denied.
+// judgeResponse is judge for a case about a response. The server is not reached if the request is denied.
 func (r *regression) judgeResponse(c *crstest.Case) (why string, denied, inTime bool) {
 	a, from, err := send(c)
 	said, inspected := r.asked.LoadAndDelete(from)
@@ -271,12 +271,12 @@ func (r *regression) judgeResponse(c *crstest.Case) (why string, denied, inTime 
 	return why, request.verdict.Deny, true
 }
 
-// late tells whether HAProxy says that there was no time for an inspection.
+// late reports whether HAProxy says that an inspection was not done in time.
 func (a answer) late() bool {
 	return a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") == "5"
 }
 
-// sender sends a case, and tells the answer, without its body, and from where it was sent.
+// sender sends a case, and returns the answer, without its body, and the address it was sent from.
 type sender func(*crstest.Case) (a answer, from string, err error)
 
 // send sends a case in HTTP/1.

@@ -40,23 +40,23 @@ import (
 	"edge.internal/gateway/internal/waf/spoe"
 )
 
-// long is longer than anything takes, on the slowest of machines. A test that waits so long has failed.
+// long is longer than anything takes on the slowest machine. A test that waits for that long has failed.
 const long = time.Minute
 
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// rules are shared: building them takes its time.
+// rules are shared, because building them is slow.
 var rules = sync.OnceValues(engine.New)
 
 // site is a domain, and how its requests are inspected: nil if they are not.
 type site struct {
 	name       string
 	inspection *proxy.Inspection
-	paranoia   int // 1 if it is not said
+	paranoia   int // 1 by default
 	trusted    []netip.Prefix
 }
 
-// rig is HAProxy on the gateway's own ports, the agent that it asks, and the server of all sites. There is one at a time.
+// rig is HAProxy on the gateway's own ports, the agent that it calls, and the server of all sites. Only one runs at a time.
 type rig struct {
 	root   string
 	names  map[uuid.UUID]string
@@ -64,7 +64,7 @@ type rig struct {
 	stop   func() // the agent
 }
 
-// start runs all of it until the test ends. Of what the gateway renders, the places of sockets are changed, and each of the given texts into
+// start runs all of it until the test ends. In the gateway's rendered files, the paths of sockets are replaced, and each of the given texts by
 // the one that follows it.
 func start(t *testing.T, program string, e agent.Engine, sites []site, changes ...string) *rig {
 	t.Helper()
@@ -142,7 +142,7 @@ func (r *rig) inspect(t *testing.T, a *agent.Agent) {
 	t.Cleanup(r.stop)
 }
 
-// record has the service write down what HAProxy says about requests that were not inspected.
+// record lets the service record HAProxy's reports of requests that were not inspected.
 func (r *rig) record(t *testing.T) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
@@ -161,15 +161,15 @@ func (r *rig) record(t *testing.T) *kittest.Bench {
 	return b
 }
 
-// witness is an engine that keeps what it was asked, and what it said: about a request by the address and port it came from, about a
-// response by the number of the request.
+// witness is an engine that records its calls and its verdicts: of requests by the client's address and port, of
+// responses by the request's number.
 type witness struct {
 	agent.Engine
 	last            atomic.Pointer[engine.Request]
 	asked, answered sync.Map
 }
 
-// asked is the number of a request, and the verdict on it.
+// asked is the number of a request, and its verdict.
 type asked struct {
 	number  string
 	verdict engine.Verdict
@@ -180,7 +180,7 @@ func (w *witness) Known(*engine.Request, engine.Settings) bool { return false }
 
 func (w *witness) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
 	kept := *r
-	kept.Body = nil // it is not the engine's
+	kept.Body = nil // it does not belong to the engine
 	w.last.Store(&kept)
 	v, err := w.Engine.Inspect(ctx, r, with)
 	if err == nil {
@@ -232,7 +232,7 @@ func ask(t *testing.T, verdict bool, make func() *http.Request) (a answer) {
 	return a
 }
 
-// get makes a request without TLS, or with it and HTTP/2.
+// get makes a request without TLS, or with TLS and HTTP/2.
 func get(site, uri string, secure bool) func() *http.Request {
 	return func() *http.Request {
 		address := "http://127.0.0.1"

@@ -1,8 +1,8 @@
--- What a role without privileges needs for replication, made by a superuser in the gateway's database. It may be run as often as one likes.
--- The privileges are those of a group: the way back of an upgrade drops all that belongs to the gateway's role, its own privileges included.
+-- Creates what an unprivileged role needs for replication. A superuser runs it in the gateway's database; it is idempotent.
+-- The privileges are granted to a group role: the rollback of an upgrade drops everything that the gateway's role owns, including its own privileges.
 --
--- The database belongs to a lesser role, which may have put anything into it. So nothing of it is called or read here, and no name is looked up in its
--- schemas. All of this is one transaction: psql needs --single-transaction.
+-- The database belongs to an unprivileged role, which may have put anything into it. So nothing of it is called or read here, and no name is resolved in its
+-- schemas. All of this must be one transaction: psql needs --single-transaction.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 DO $$
@@ -26,8 +26,8 @@ $$;
 
 CREATE SCHEMA IF NOT EXISTS gateway_cluster;
 
--- The owner of the schema or of a function can replace what runs as a superuser. A lesser role can neither drop nor take what a superuser owns, so what
--- is so here stays so.
+-- The owner of the schema or of a function could replace what runs as a superuser. An unprivileged role can neither drop nor take over what a superuser owns, so
+-- the result of this check remains valid.
 DO $$
 DECLARE
     stranger text := (SELECT r.rolname FROM pg_roles r WHERE NOT r.rolsuper AND r.oid IN (
@@ -41,16 +41,16 @@ END
 $$;
 REVOKE ALL ON SCHEMA gateway_cluster FROM PUBLIC, gateway;
 
--- Tells whether this is how the gateway reaches the primary: another node, as gateway_repl, by the files of the cluster. Other words for libpq could have PostgreSQL
--- log in as its own user, send a file elsewhere, or load a library.
+-- Returns whether this is the connection to a primary: to another node, as gateway_repl, with the files of the cluster. Other parameters of libpq could make
+-- PostgreSQL log in as its own user, send a file elsewhere, or load a library.
 CREATE OR REPLACE FUNCTION gateway_cluster.reaches(conninfo text) RETURNS boolean LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT conninfo ~ ('^host=[0-9A-Za-z][0-9A-Za-z.-]* hostaddr=[0-9a-f.:]+ port=5432 dbname=gateway user=gateway_repl sslmode=verify-full ssl_min_protocol_version=TLSv1[.]3'
         || ' sslrootcert=/etc/postgresql/gateway/authority[.]pem sslcert=/etc/postgresql/gateway/node[.]pem sslkey=/etc/postgresql/gateway/node[.]pem connect_timeout=5 tcp_user_timeout=15000$')
 $$;
 
--- Subscribes to the primary by a slot that is there. The subscription belongs to the owner of the database: what replication runs, such as
--- triggers, runs as that one and not as a superuser. Before PostgreSQL 16, only a superuser can be given a subscription; that the owner is
--- one for a moment is seen by no one, for it is over before the transaction ends.
+-- Subscribes to the primary with an existing slot. The subscription belongs to the owner of the database: what replication runs, such as
+-- triggers, runs as that role and not as a superuser. Before PostgreSQL 16, only a superuser can become the owner of a subscription: the role is one
+-- temporarily, which no other transaction sees, because it is reset in the same transaction.
 CREATE OR REPLACE FUNCTION gateway_cluster.subscribe(conninfo text, slot text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner pg_roles := (SELECT r FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba WHERE d.datname = current_database());
@@ -71,7 +71,7 @@ BEGIN
 END
 $$;
 
--- Ends the subscription of this database, if there is one. The slot is not touched: the primary may be away.
+-- Drops the subscription of this database, if it exists. The slot is kept, because the primary may be unreachable.
 CREATE OR REPLACE FUNCTION gateway_cluster.unsubscribe() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE s.subname = 'gateway' AND d.datname = current_database()) THEN
@@ -100,7 +100,7 @@ $$;
 
 DROP FUNCTION IF EXISTS gateway_cluster.subscribed();
 
--- Before PostgreSQL 16, the owner of a subscription may have it connect to anything.
+-- Before PostgreSQL 16, the owner of a subscription may make it connect to any server.
 CREATE OR REPLACE FUNCTION gateway_cluster.subscription_stays() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
@@ -118,7 +118,7 @@ BEGIN
 END
 $$;
 
--- Lets other nodes read what all share, what this node is and which version its schema has. The owner of the tables calls it, whenever there may be more of them.
+-- Lets other nodes read the shared tables, the state of this node and the version of its schema. The owner of the tables calls it whenever there may be new ones.
 CREATE OR REPLACE FUNCTION gateway_cluster.admit() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     shared text;
@@ -134,14 +134,14 @@ BEGIN
 END
 $$;
 
--- Tells what the server has taken of the settings for other nodes.
+-- Returns which settings for other nodes the server has loaded.
 CREATE OR REPLACE FUNCTION gateway_cluster.listens(OUT listen text, OUT access text, OUT members text, OUT tls boolean, OUT loaded timestamptz, OUT faults bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT current_setting('listen_addresses'), current_setting('hba_file'), current_setting('ident_file'), current_setting('ssl')::boolean, pg_conf_load_time(),
         (SELECT count(*) FROM pg_hba_file_rules WHERE error IS NOT NULL) + (SELECT count(*) FROM pg_ident_file_mappings WHERE error IS NOT NULL)
 $$;
 
--- Ends the sessions of other nodes but those of the addresses, drops all slots but those whose names begin as told, and counts what is still there.
+-- Ends the sessions of other nodes except from the given addresses, drops all slots except those with the given prefixes, and returns how many of both remain.
 CREATE OR REPLACE FUNCTION gateway_cluster.dismiss(slots text[], addresses inet[]) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone text[] := ARRAY(SELECT slot_name FROM pg_replication_slots r WHERE database = current_database() AND starts_with(slot_name, 'gateway_')

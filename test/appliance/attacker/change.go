@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/test/appliance/attacker/wish"
 )
 
-// change hands changed files over as a file says, and prints what came of it.
+// change submits the mutated files that a file lists, and prints the results.
 func change(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -45,14 +45,14 @@ type changer struct {
 	next   int // the number of the next subject
 }
 
-// begin says in the trace that something is about to be done with a subject.
+// begin marks in the trace that an action on a subject begins.
 func (c *changer) begin(s fuzz.Subject) {
 	_, _ = os.Open(fuzz.Marker + strconv.Itoa(c.next))
 	c.told.Changed[c.next] = string(s.Command) + ": " + s.Changed
 	c.next++
 }
 
-// check has the files checked, and tells whether their checker likes them.
+// check runs the checker on the files, and reports whether it accepts them.
 func (c *changer) check(s fuzz.Subject) bool {
 	c.begin(s)
 	_, err := helpers.Run(ctx, s.Command, host.Input{Staged: s.Files, Timeout: time.Minute})

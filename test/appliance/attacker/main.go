@@ -1,5 +1,5 @@
-// Command attacker plays a gateway-api that an attacker has taken over: it asks gateway-helper for all that it must not do, and prints
-// what was not refused. With arguments, it hands over changed files instead, see change.go.
+// Command attacker plays a gateway-api that an attacker has taken over: it tries everything that gateway-helper must refuse, and prints
+// what was not refused. With arguments, it submits mutated files instead, see change.go.
 package main
 
 import (
@@ -36,7 +36,7 @@ var (
 	asked   int
 )
 
-// refused notes an attempt that has to fail.
+// refused records an attempt that must fail.
 func refused(err error, what string, args ...any) {
 	asked++
 	if err == nil {
@@ -47,7 +47,7 @@ func refused(err error, what string, args ...any) {
 // notForTheGateway is in the helper's error about a file that no renderer writes.
 const notForTheGateway = "has content that the gateway does not write"
 
-// refusedAsHostile notes an attempt that has to fail because of the file, before anything else reads it.
+// refusedAsHostile records an attempt that must fail because of the file, before anything else reads it.
 func refusedAsHostile(err error, what string, args ...any) {
 	refused(err, what, args...)
 	if err != nil && !strings.Contains(err.Error(), notForTheGateway) {
@@ -73,7 +73,7 @@ func main() {
 	fmt.Printf("%d attempts\n", asked)
 }
 
-// names lead out of every closed list.
+// names are in no closed list.
 var names = []string{
 	"", ".", "..", "/", "x", "../../etc/passwd", "/etc/shadow", "/etc/cron.d/x", "haproxy.config/../../../cron.d/x", "haproxy.config\x00", "HAPROXY.CONFIG", " haproxy.config",
 	string(haproxy.Certificate(uuid.Nil)) + "/../../../../cron.d/x", strings.Replace(string(haproxy.Certificate(uuid.Nil)), uuid.Nil.String(), "../../../cron.d/x", 1),

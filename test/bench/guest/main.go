@@ -24,7 +24,7 @@ const (
 	links  = 5
 	client = "10.200.0.1"
 	server = "10.201.0.1"
-	// Each port of the client is a flow. The server's port is one that no rule asks for.
+	// Each port of the client is a flow. No rule matches the server's port.
 	firstPort, lastPort, serverPort = 1024, 65000, 9
 )
 
@@ -136,7 +136,7 @@ func wantFlows(n int) error {
 
 var result = regexp.MustCompile(`Result: OK: (\d+)\(`)
 
-// push has n packets come in by one link, sees that all leave by another, and answers their rate.
+// push sends n packets in by one interface, checks that all leave by another, and returns their rate.
 func push(in, out, n int, src, dst string, srcPorts, dstPorts [2]int) (float64, error) {
 	const folder = "/proc/net/pktgen/"
 	settings := [][2]string{{"kpktgend_0", "rem_device_all"}, {"kpktgend_0", "add_device " + name(in)}}

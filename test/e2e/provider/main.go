@@ -1,4 +1,4 @@
-// Command provider is an identity provider for the browser tests: it vouches for jane.doe@example.com, whoever asks.
+// Command provider is an identity provider for the browser tests: it always signs in jane.doe@example.com.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() { log.Fatal(serve(os.Args[1])) }
 
-// serve prints where the provider is and what it calls the gateway, and serves until it is killed.
+// serve prints the provider's address and the gateway's client, and serves until it is killed.
 func serve(address string) error {
 	m, err := mockoidc.NewServer(nil)
 	if err != nil {

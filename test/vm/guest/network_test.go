@@ -37,7 +37,7 @@ func newSystem() (*machine.Machine, error) {
 	return machine.New(machine.Options{Units: units.None{Reason: "a test"}})
 }
 
-// apply brings the kernel to the configuration, and finds nothing left to do after that.
+// apply brings the kernel to the configuration, and checks that nothing is left to do after that.
 func apply(t *testing.T, s *machine.Machine, c network.Config) {
 	t.Helper()
 	if err := network.Converge(t.Context(), router{s}, c); err != nil {
@@ -101,7 +101,7 @@ func TestNetworkVLAN(t *testing.T) {
 	if in := find(t, s, "a-inner"); in == nil || in.Parent != "net0.10" || in.VLANID != 20 {
 		t.Fatalf("%+v", in)
 	}
-	// Another number means another link, and what is on top of it comes back too.
+	// Another number requires a new interface, and the interfaces on top of it are created again, too.
 	outer.VLANID = 11
 	apply(t, s, network.Config{Links: []network.WantedLink{inner, ethernet("net0"), outer}})
 	if l, in := find(t, s, "net0.10"), find(t, s, "a-inner"); l == nil || l.VLANID != 11 || !bound(l, "10.10.0.1/24") || in == nil {
@@ -113,7 +113,7 @@ func TestNetworkVLAN(t *testing.T) {
 	}
 }
 
-// A bond takes its members down, lets them go, and is made anew for another mode.
+// A bond takes its members down, releases them, and is recreated for another mode.
 func TestNetworkBond(t *testing.T) {
 	s := system(t)
 	for _, name := range []string{"leg0", "leg1"} {
@@ -152,7 +152,7 @@ func TestNetworkBond(t *testing.T) {
 	}
 }
 
-// Each mode that the API takes is one of the kernel's.
+// The kernel supports each mode that the API accepts.
 func TestNetworkBondModes(t *testing.T) {
 	s := system(t)
 	for _, mode := range []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"} {
@@ -164,7 +164,7 @@ func TestNetworkBondModes(t *testing.T) {
 	apply(t, s, network.Config{})
 }
 
-// What others made on a kernel with all devices is not touched, and what cannot be is told.
+// Objects of other programs on a kernel with all devices are not changed, and conflicts are reported.
 func TestNetworkLeavesOthersAlone(t *testing.T) {
 	s := system(t)
 	parent := add(t, &netlink.Dummy{LinkAttrs: named("net1")})

@@ -1,7 +1,7 @@
 //go:build vm
 
-// Package guest is run in the virtual machine of test/vm, as root and with nothing else there: whatever a test makes of
-// its network is gone with the machine.
+// Package guest is run in the virtual machine of test/vm, as root and alone: changes of the network end with
+// the machine.
 package guest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// add makes a link for the time of the test and returns it as the kernel sees it.
+// add creates an interface for the duration of the test and returns it as the kernel sees it.
 func add(t *testing.T, link netlink.Link) netlink.Link {
 	t.Helper()
 	name := link.Attrs().Name
@@ -84,7 +84,7 @@ func TestRigWireGuard(t *testing.T) {
 	}
 }
 
-// The kernel keeps who set an address. netlink has no field for it, so the message is written by hand.
+// The kernel stores which protocol set an address. netlink has no field for it, so the message is built by hand.
 func TestRigAddressProtocol(t *testing.T) {
 	const (
 		attribute = 11 // IFA_PROTO

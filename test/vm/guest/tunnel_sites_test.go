@@ -26,12 +26,12 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// The test program is also what acts inside of a namespace: a thread of its own would not do, because a namespace belongs to a
-// thread and the work to many.
+// The test program also executes the acts inside of a namespace: a thread would not do, because a namespace belongs to a
+// thread and the work uses several.
 const (
 	followHere = "follow" // brings the tunnels to the configuration on the standard input
-	serveHere  = "serve"  // tells who connects whom it sees
-	dialHere   = "dial"   // says what a server told
+	serveHere  = "serve"  // sends each client the address that it sees
+	dialHere   = "dial"   // prints the server's answer
 )
 
 func TestMain(m *testing.M) {
@@ -85,7 +85,7 @@ func dial() error {
 	return err
 }
 
-// inside is a command in a namespace; the test program itself when the first word is one of its acts.
+// inside is a command in a namespace; the test program itself if the first argument is one of its acts.
 func inside(ctx context.Context, place string, argv ...string) *exec.Cmd {
 	if argv[0] == followHere || argv[0] == serveHere || argv[0] == dialHere {
 		argv = append([]string{os.Args[0]}, argv...)
@@ -115,7 +115,7 @@ func prefixes(list ...string) (all []netip.Prefix) {
 	return all
 }
 
-// follow brings the tunnels of a namespace about.
+// follow applies the tunnels of a namespace.
 func (s *site) follow(t *testing.T, w tunnel.Wanted) {
 	t.Helper()
 	w.ID, w.Name, w.PrivateKey, w.PublicKey = uuid.NewSHA1(uuid.Nil, []byte(s.name)), value.Must[value.IfName]("gw"+s.name), s.private, s.public
@@ -148,7 +148,7 @@ func (s *site) masquerade(network string) {
 		InZone: value.Must[value.Zone]("any"), OutZone: value.Must[value.Zone]("wan"), Protocol: "any", SrcCIDR: value.Must[value.Prefix](network), Enabled: true})
 }
 
-// sees waits until a server answers, and what it sees of who asks.
+// sees waits until a server answers, and compares the client address that it sees.
 func sees(t *testing.T, from, address, want string) {
 	t.Helper()
 	waittest.UntilNil(t, fmt.Sprintf("%s reaches %s", from, address), func() error {
@@ -213,7 +213,7 @@ func TestKernelTunnelSites(t *testing.T) {
 	sees(t, "branch-lan", hub.machine, "hub-lan sees "+branch.machine)
 	sees(t, "hub-lan", branch.machine, "branch-lan sees "+hub.machine)
 	must(t, nil, inside(t.Context(), "hub-lan", "ping", "-c", "1", "-W", "60", branch.machine))
-	// A phone reaches both sites and another phone. What goes back into the tunnel has the hub's address.
+	// A phone reaches both sites and another phone. Packets back into the tunnel have the hub's address.
 	sees(t, "phone1", hub.machine, "hub-lan sees 10.88.0.11")
 	sees(t, "phone1", branch.machine, "branch-lan sees 10.88.0.1")
 	sees(t, "phone1", "10.88.0.12", "phone2 sees 10.88.0.1")
@@ -224,11 +224,11 @@ func TestKernelTunnelSites(t *testing.T) {
 	hub.masquerade("10.88.0.0/24")
 	hub.load(t)
 	sees(t, "phone1", "198.51.100.254", "internet sees "+hub.wan)
-	// The way to the upstream is outside, and is gone with the tunnel.
+	// The route to the upstream is outside of the tunnel, and is removed with it.
 	phone1.follow(t, through("10.88.0.11/32", "10.88.0.0/24"))
 	sees(t, "phone1", "198.51.100.254", "internet sees "+phone1.wan)
 
-	// Another peer comes and the first one goes: nobody else notices.
+	// Adding another peer and removing the first one does not affect the others.
 	_, stranger := pair(t)
 	serving.Peers = append(serving.Peers[1:], tunnel.WantedPeer{Name: "stranger", PublicKey: stranger, AllowedIPs: prefixes("10.88.0.13/32")})
 	hub.follow(t, serving)
@@ -238,8 +238,8 @@ func TestKernelTunnelSites(t *testing.T) {
 	}
 }
 
-// build makes the namespaces: each site and its machine, and the internet, which routes between them and knows the tunnel's
-// network besides.
+// build creates the namespaces: each site and its machine, and the internet, which routes between them and also has a route to the
+// tunnel's network.
 func build(t *testing.T, sites []*site) {
 	t.Helper()
 	// The shell's own ip knows no namespaces.
@@ -262,7 +262,7 @@ func build(t *testing.T, sites []*site) {
 		wan := netip.MustParseAddr(s.wan).As4()
 		wan[3] = 254
 		router, bits := netip.AddrFrom4(wan), 24
-		if s.lan == "" { // phones share one network, each at the end of its own cable
+		if s.lan == "" { // phones share one network, each on its own veth pair
 			bits = 32
 		}
 		script += fmt.Sprintf("place %[1]s; cable %[1]s wan0 %[2]s/%[4]d internet to-%[1]s %[3]s/%[4]d\n", s.name, s.wan, router, bits)

@@ -33,7 +33,7 @@ func pair(t *testing.T) (private, public tunnel.Key) {
 	return text(k.Bytes()), text(k.PublicKey().Bytes())
 }
 
-// follow brings the kernel's tunnels to the configuration, and finds nothing left to do after that.
+// follow brings the kernel's tunnels to the configuration, and checks that nothing is left to do after that.
 func follow(t *testing.T, s *machine.Machine, c tunnel.Config) {
 	t.Helper()
 	if err := followTo(t.Context(), s, c); err != nil {
@@ -109,7 +109,7 @@ func TestTunnelsOfTheKernel(t *testing.T) {
 		t.Fatalf("%+v, %v", rules, err)
 	}
 
-	// A peer more, another port, and no tunnel that takes everything: the first peer does not notice.
+	// Another peer, another port, and no more default route through a tunnel: the first peer is not affected.
 	_, other := pair(t)
 	before, err := s.TunnelDevices(t.Context())
 	if err != nil {

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first and only process of the machine: runs each test program, says how it ended, and switches off. The kernel
-# talks on ttyS0; ttyS1 belongs to the tests alone, so that nothing is printed into the middle of their lines.
+# The first and only process of the machine: runs each test program, reports its result, and switches off. The kernel
+# logs to ttyS0; ttyS1 is only for the tests, so that nothing is printed in the middle of their lines.
 /bin/busybox mkdir -p /proc /sys /dev /run /tmp /root /busybox
 /bin/busybox --install -s /busybox
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/busybox HOME=/root

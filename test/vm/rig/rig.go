@@ -24,14 +24,14 @@ import (
 	"edge.internal/gateway/packaging"
 )
 
-// Machine is a virtual machine that lives in memory only: a kernel, busybox, and what is named here.
+// Machine is a virtual machine in memory: a kernel, busybox, and the files named here.
 type Machine struct {
-	Programs  []string // programs of this machine, by their whole paths; their libraries come along
+	Programs  []string // programs of this machine, by their absolute paths; their libraries are included
 	Tests     []string // static programs, run one after the other
 	Arguments []string // of each test; without spaces in them
 	Files     []string // found in /data by their last names
 	// Counted gives the machine one processor, whose clock is the count of its instructions: it measures the same however
-	// busy this machine is. Time in which it waits is skipped.
+	// busy this machine is. Idle time is skipped.
 	Counted bool
 	Limit   time.Duration
 }
@@ -45,10 +45,10 @@ type Result struct {
 //go:embed init.sh
 var initScript []byte
 
-// always are the programs that every machine has. Busybox is its shell; modprobe lets the kernel load what it is asked for, as on any Debian.
+// always are the programs in every machine. Busybox is its shell; modprobe lets the kernel load modules on demand, as on any Debian.
 var always = []string{"/bin/busybox", "/sbin/modprobe"}
 
-// modules are the kernel's parts that come along. The other three quarters are file systems and network cards.
+// modules are the included folders of kernel modules. The other three quarters are file systems and network cards.
 var modules = []string{
 	"arch/x86/crypto", "crypto", "lib", "net",
 	"drivers/net/bonding", "drivers/net/dummy.ko", "drivers/net/ifb.ko", "drivers/net/ipvlan", "drivers/net/macvlan.ko",
@@ -57,9 +57,9 @@ var modules = []string{
 
 const remedy = "make test-packages brings what it is made of"
 
-// Run boots the machine and gives each line that test number i prints to say. It returns when the machine is off. An
-// error means that the machine did not run all tests to their end, and carries the last lines of its console; a test
-// that failed is no error but a status.
+// Run boots the machine and passes each line that test number i prints to say. It returns when the machine is off. An
+// error means that the machine did not run all tests to their end, and contains the last lines of its console; a failed test
+// is not an error but a status.
 func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result, error) {
 	var r Result
 	dir, err := os.MkdirTemp("", "gateway-vm-")
@@ -153,7 +153,7 @@ func tail(path string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// pack lays the machine's files out below root, as Debian does, and makes an initrd of them.
+// pack creates the machine's files below root, laid out as on Debian, and builds an initrd from them.
 func (m Machine) pack(root, kernel, initrd string) error {
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := os.MkdirAll(filepath.Join(root, "usr", name), 0o755); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// script makes a test program of a few words of shell.
+// script creates a test program from shell code.
 func script(t *testing.T, name, words string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

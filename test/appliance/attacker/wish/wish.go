@@ -1,4 +1,4 @@
-// Package wish is what the attacker is told to do with changed files, and what it tells of them.
+// Package wish has the attacker's instructions about mutated files, and its results.
 package wish
 
 import (
@@ -37,11 +37,11 @@ var Daemons = map[host.Command]host.Unit{
 
 // Told is printed at the end, as JSON.
 type Told struct {
-	Refused  int // by the helper, in its own words
+	Refused  int // by the helper itself
 	Disliked int // by the checker
 	Liked    int
 	Others   []string // what went wrong otherwise
-	// Changed is what is changed in each subject, by its number in the trace.
+	// Changed is the mutation of each subject, by its number in the trace.
 	Changed map[int]string
 	Started map[host.Unit]int
 	Failed  map[host.Unit]int // those that did not start

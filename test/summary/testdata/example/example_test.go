@@ -1,4 +1,4 @@
-// Package example has tests of which each does something that the runner must tell apart.
+// Package example has one test for each outcome that the runner must distinguish.
 package example
 
 import (
@@ -8,7 +8,7 @@ import (
 
 func TestPasses(*testing.T) {}
 
-// TestFailsOnce fails until its file is there.
+// TestFailsOnce fails until its file exists.
 func TestFailsOnce(t *testing.T) {
 	f, err := os.OpenFile(os.Getenv("EXAMPLE_FILE"), os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
