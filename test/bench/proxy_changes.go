@@ -268,6 +268,11 @@ func (p *proxyBench) reloads(ctx context.Context, s settings) (goals []goal, err
 			goal{fmt.Sprintf("   new backend / haproxy -c + reload, %d of %d", backends, n), times[0] / (times[1] + times[2]), "x", 0, true, milliseconds(times[0], times[1]+times[2])},
 			goal{fmt.Sprintf("   nginx's way / this, %d", n), peer / times[0], "x", 0, true, milliseconds(peer, times[0])})
 	}
+	usual, err := p.usualBackends(ctx)
+	if err != nil {
+		return nil, err
+	}
+	goals = append(goals, usual...)
 	before, _, err := p.counts()
 	if err != nil {
 		return nil, err
@@ -287,6 +292,38 @@ func (p *proxyBench) reloads(ctx context.Context, s settings) (goals []goal, err
 	}
 	after, _, err := p.counts()
 	return append(goals, goal{"   reloads for 100 new backends at once", float64(after - before), "", 5, false, fmt.Sprintf("%.2f s", took)}), err
+}
+
+// usualBackends makes backends of the usual form, which take a spare one of HAProxy's. The bare side is the commit of the row alone.
+func (p *proxyBench) usualBackends(ctx context.Context) ([]goal, error) {
+	var sides [2][]float64
+	reloads := 0
+	for i := range 33 {
+		before, _, err := p.counts()
+		if err != nil {
+			return nil, err
+		}
+		ours, err := seconds(func() error {
+			return p.change(http.MethodPost, "/backends", map[string]any{"name": fmt.Sprint("usual ", i)})
+		})
+		if err != nil {
+			return nil, err
+		}
+		after, _, err := p.counts()
+		if err != nil {
+			return nil, err
+		}
+		reloads += after - before
+		bare, err := seconds(func() error { return bareTransaction(ctx, p.pool, touchSettings) })
+		if err != nil {
+			return nil, err
+		}
+		sides[0], sides[1] = append(sides[0], ours), append(sides[1], bare)
+	}
+	return []goal{
+		{"P3 new backend of the usual form / commit", median(sides[0]) / median(sides[1]), "x", 3, false, milliseconds(median(sides[0]), median(sides[1]))},
+		{"   reloads for 33 of them", float64(reloads), "", 5, false, "one brings 8 spare backends"},
+	}, nil
 }
 
 // bareCheck checks the installed files.
