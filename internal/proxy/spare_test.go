@@ -46,7 +46,7 @@ func TestNewBackendsTakeSpareOnes(t *testing.T) {
 		}
 		return row.ID
 	}
-	create(map[string]any{}, 1)
+	create(map[string]any{}, 0) // which starts HAProxy
 	for n := range spareCount {
 		ready := spares(t, b)
 		if len(ready) != spareCount-n {
