@@ -161,7 +161,7 @@ func stayAlive(ctx context.Context, every time.Duration) {
 	}
 }
 
-// awaitKey waits until gateway-api has created the master key: on a fresh machine both programs start together.
+// awaitKey waits until gateway-helper has created the master key: on a fresh machine all programs start together.
 func awaitKey(ctx context.Context, cfg Config) error {
 	path := start.MasterKey(kit.Paths{Root: cfg.Root})
 	for waits := false; ; waits = true {
@@ -169,7 +169,7 @@ func awaitKey(ctx context.Context, cfg Config) error {
 			return err
 		}
 		if !waits {
-			start.NewLog(slog.LevelInfo).Info("waiting for gateway-api to make the master key")
+			start.NewLog(slog.LevelInfo).Info("waiting for the master key")
 		}
 		select {
 		case <-ctx.Done():

@@ -84,12 +84,7 @@ func (b *Backend) Label() string { return b.Name.String() }
 func (r *Room) backendKind() resource.Kind[Backend] {
 	return resource.Kind[Backend]{
 		Name: "proxy.backend", Title: "backend", Path: "/backends", Table: "proxy_backends", Order: "name", Feeds: feeds,
-		New: func() Backend {
-			return Backend{
-				Scheme: "http", LBAlgorithm: "roundrobin", Active: true,
-				HealthCheckEnabled: true, HealthCheckPath: value.Must[Path]("/"), HealthCheckMethod: "GET", HealthCheckExpect: value.Must[StatusList]("200-399"), HealthCheckInterval: 5,
-			}
-		},
+		New: usualBackend, NewID: r.takeSpare,
 		Check: func(ctx context.Context, tx *db.Tx, was, now *Backend) error {
 			if now != nil {
 				return nil

@@ -18,7 +18,9 @@ type Config struct {
 	Headers  []Header  `json:"headers"`
 	Backends []Backend `json:"backends"`
 	Servers  []Server  `json:"servers"`
-	Rules    []Rule    `json:"rules"`
+	// Spares are the ids of the spare backends.
+	Spares []uuid.UUID `json:"spares"`
+	Rules  []Rule      `json:"rules"`
 	// Inspections lists the domains whose requests the web application firewall inspects.
 	Inspections []Inspection `json:"inspections"`
 	// Certificates lists the certificates that can be served.
@@ -125,6 +127,9 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 		return nil, err
 	}
 	if c.Servers, err = r.servers.All(ctx, q); err != nil {
+		return nil, err
+	}
+	if c.Spares, err = loadSpares(ctx, q); err != nil {
 		return nil, err
 	}
 	if c.Rules, err = r.rules.All(ctx, q); err != nil {

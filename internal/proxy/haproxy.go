@@ -74,6 +74,7 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 			return err
 		}
 	}
+	r.keepSpares(c)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.worker, r.shape = process.PID, &m.shape

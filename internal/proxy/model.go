@@ -111,9 +111,16 @@ func compile(c *Config) *model {
 	}
 	named := slices.DeleteFunc(slices.Clone(c.Servers), func(s Server) bool { return s.Name.Word().IsZero() })
 	servers := grouped(named, func(s *Server) uuid.UUID { return s.BackendID })
+	stored := make(map[uuid.UUID]bool, len(c.Backends))
 	for _, b := range c.Backends {
+		stored[b.ID] = true
 		if b.Active {
 			m.backends = append(m.backends, pool{b, servers[b.ID]})
+		}
+	}
+	for _, id := range c.Spares {
+		if !stored[id] { // someone may have chosen this id for a row
+			m.backends = append(m.backends, pool{Backend: spareBackend(id)})
 		}
 	}
 	slices.SortFunc(m.backends, func(a, b pool) int { return slices.Compare(a.ID[:], b.ID[:]) })

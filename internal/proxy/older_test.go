@@ -27,7 +27,7 @@ func TestRowsOfAnotherFormAreLeftOut(t *testing.T) {
 	stored(&name, "no name")
 	certificate := proxy.Certificate{ID: uuid.New(), Names: []value.SiteName{name}, PEM: base.Default}
 	c := &proxy.Config{
-		Domains: base.Domains, Headers: base.Headers, Backends: base.Backends, Rules: base.Rules, Default: base.Default, FQDN: base.FQDN,
+		Domains: base.Domains, Headers: base.Headers, Backends: base.Backends, Spares: base.Spares, Rules: base.Rules, Default: base.Default, FQDN: base.FQDN,
 		Servers: append([]proxy.Server{server}, base.Servers...), Certificates: append([]proxy.Certificate{certificate}, base.Certificates...),
 	}
 	files, err := proxy.Render(c)

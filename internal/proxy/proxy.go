@@ -64,9 +64,10 @@ type Room struct {
 	mu        sync.Mutex
 	capable   Features
 	capableAt time.Time
-	// worker and shape are those of the last verified HAProxy; shape is nil if unknown.
+	// worker and shape are those of the last verified HAProxy; shape is nil if unknown. spares are the names of its spare backends.
 	worker int
 	shape  *shape
+	spares map[string]bool
 }
 
 func New(k *kit.Kit, deps Deps) *Room {
@@ -128,6 +129,7 @@ func (r *Room) CertificateUsers(ctx context.Context, q db.Querier, id uuid.UUID)
 }
 
 func (r *Room) Mount() {
+	r.Resources.Declare("proxy_spares", resource.Shared)
 	r.domains.Mount(r.Resources)
 	r.headers.Mount(r.Resources)
 	r.backends.Mount(r.Resources)

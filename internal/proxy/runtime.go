@@ -123,7 +123,11 @@ func (r *Room) change(ctx context.Context, was, now *Config) error {
 	if !ok {
 		return fmt.Errorf("haproxy has to be reloaded for this")
 	}
-	return r.run(ctx, commands)
+	if err := r.run(ctx, commands); err != nil {
+		return err
+	}
+	r.keepSpares(now)
+	return nil
 }
 
 // manyCommands is the number of commands from which a reload is faster.
@@ -396,6 +400,9 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 	r.mu.Unlock()
 	if x == nil || len(rows) != 1 {
 		return nil, nil
+	}
+	if rows[0].Kind == r.backends.Name {
+		return r.planBackend(rows[0]), nil
 	}
 	commands, ok, err := r.planRow(ctx, tx, x, rows[0])
 	if err != nil || !ok {

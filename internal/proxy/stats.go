@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -118,8 +119,8 @@ func (r *Room) status(ctx context.Context) Status {
 	return s
 }
 
-// stats asks HAProxy. It leaves out the gateway's own parts: the backends for the API and for certificate validation, and the tables of
-// the rate limits.
+// stats asks HAProxy. It leaves out the gateway's own parts: the backends for the API and for certificate validation, the spare ones, and
+// the tables of the rate limits.
 func (r *Room) stats(ctx context.Context) (Stats, error) {
 	s := Stats{Backends: []BackendStats{}, Frontends: []FrontendStats{}}
 	ctx, cancel := host.Asking(ctx)
@@ -128,6 +129,9 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
+	r.mu.Lock()
+	spares := maps.Clone(r.spares)
+	r.mu.Unlock()
 	down, usable := map[string]bool{}, map[string]bool{}
 	err = eachLine(answers[0], func(x line) {
 		switch {
@@ -137,7 +141,7 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 				ReqTot: x.number("req_tot"), ReqRate: x.number("req_rate"),
 				Responses2xx: x.number("hrsp_2xx"), Responses4xx: x.number("hrsp_4xx"), Responses5xx: x.number("hrsp_5xx"),
 			})
-		case strings.HasPrefix(x.text("pxname"), backendPrefix):
+		case strings.HasPrefix(x.text("pxname"), backendPrefix) && !spares[x.text("pxname")]:
 			b := x.backend()
 			down[b.Name] = down[b.Name] || b.Server != "BACKEND" && b.Status == "DOWN"
 			usable[b.Name] = usable[b.Name] || b.Server != "BACKEND" && (b.Status == "UP" || b.Status == "NO CHECK")

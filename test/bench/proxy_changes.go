@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -268,25 +269,68 @@ func (p *proxyBench) reloads(ctx context.Context, s settings) (goals []goal, err
 			goal{fmt.Sprintf("   new backend / haproxy -c + reload, %d of %d", backends, n), times[0] / (times[1] + times[2]), "x", 0, true, milliseconds(times[0], times[1]+times[2])},
 			goal{fmt.Sprintf("   nginx's way / this, %d", n), peer / times[0], "x", 0, true, milliseconds(peer, times[0])})
 	}
+	usual, err := p.usualBackends(ctx)
+	if err != nil {
+		return goals, err
+	}
+	goals = append(goals, usual...)
 	before, _, err := p.counts()
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
+	var failed atomic.Int64
 	took, err := seconds(func() error {
-		failures := make([]error, 100)
 		var all sync.WaitGroup
-		for i := range failures {
+		for range 100 {
 			body := backend()
-			all.Go(func() { failures[i] = p.change(http.MethodPost, "/backends", body) })
+			all.Go(func() {
+				if p.change(http.MethodPost, "/backends", body) != nil {
+					failed.Add(1)
+				}
+			})
 		}
 		all.Wait()
-		return errors.Join(failures...)
+		return nil
 	})
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	after, _, err := p.counts()
-	return append(goals, goal{"   reloads for 100 new backends at once", float64(after - before), "", 5, false, fmt.Sprintf("%.2f s", took)}), err
+	return append(goals,
+		goal{"   reloads for 100 new backends at once", float64(after - before), "", 5, false, fmt.Sprintf("%.2f s", took)},
+		goal{"   of these without an answer within 30 s", float64(failed.Load()), "", 0, false, "they are checked one by one"}), err
+}
+
+// usualBackends makes backends of the usual form, which take a spare one of HAProxy's. The bare side is the commit of the row alone.
+func (p *proxyBench) usualBackends(ctx context.Context) ([]goal, error) {
+	var sides [2][]float64
+	reloads := 0
+	for i := range 33 {
+		before, _, err := p.counts()
+		if err != nil {
+			return nil, err
+		}
+		ours, err := seconds(func() error {
+			return p.change(http.MethodPost, "/backends", map[string]any{"name": fmt.Sprint("usual ", i)})
+		})
+		if err != nil {
+			return nil, err
+		}
+		after, _, err := p.counts()
+		if err != nil {
+			return nil, err
+		}
+		reloads += after - before
+		bare, err := seconds(func() error { return bareTransaction(ctx, p.pool, touchSettings) })
+		if err != nil {
+			return nil, err
+		}
+		sides[0], sides[1] = append(sides[0], ours), append(sides[1], bare)
+	}
+	return []goal{
+		{"P3 new backend of the usual form / commit", median(sides[0]) / median(sides[1]), "x", 3, false, milliseconds(median(sides[0]), median(sides[1]))},
+		{"   reloads for 33 of them", float64(reloads), "", 5, false, "one brings 8 spare backends"},
+	}, nil
 }
 
 // bareCheck checks the installed files.

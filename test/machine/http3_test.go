@@ -312,7 +312,7 @@ func http3Reload(t *testing.T, e *edge, l *traffic) {
 	was := e.process(t)
 	l.undisturbed(t, func() {
 		for n := range 5 {
-			e.live(t, http.MethodPost, "/backends", fields{"name": fmt.Sprintf("third %d", n)}, 201)
+			e.live(t, http.MethodPost, "/backends", fields{"name": fmt.Sprintf("third %d", n), "health_check_enabled": false}, 201)
 			now := e.process(t)
 			if now.PID == was.PID {
 				t.Errorf("reload %d: worker %d goes on", n, now.PID)

@@ -154,7 +154,20 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 	p.get(t, url).want(t, 404)
 	p.converge(t)
 
-	p.reloads(t, "a backend", 1, func() { p.live(t, http.MethodPost, "/backends", fields{"name": "one reload"}) })
+	p.reloads(t, "a backend of an unusual form", 1, func() {
+		p.live(t, http.MethodPost, "/backends", fields{"name": "one reload", "lb_algorithm": "leastconn"})
+	})
+	p.live(t, http.MethodPost, "/backends", fields{"name": "a reload, unless there is a spare one"})
+	sudden := p.name()
+	p.reloads(t, "a backend of the usual form, with a server and a site", 0, func() {
+		usual := p.live(t, http.MethodPost, "/backends", fields{"name": "no reload"})
+		p.live(t, http.MethodPost, "/backends/"+usual+"/servers", p.to("c", fields{"name": "s", "address": lan4}))
+		p.live(t, http.MethodPost, "/domains", fields{"name": sudden, "backend_id": usual})
+		waittest.Until(t, "the server is checked", func() bool { return p.stats(t).of(t, usual, "s").CheckStatus == "L7OK" })
+		p.get(t, "https://"+sudden).from(t, "c")
+	})
+	p.live(t, http.MethodPost, "/system/proxy-reload", nil)
+	p.get(t, "https://"+sudden).from(t, "c")
 	p.reloads(t, "a backend with servers and a site", 1, func() {
 		row := create("proxy.backend", fields{"name": "still one reload", "health_check_enabled": false})
 		p.change(t, row, create("proxy.server", p.to("c", fields{"backend_id": row.ID, "name": "s", "address": lan4})),

@@ -35,8 +35,10 @@ const (
 	stepWithin = 5 * time.Second
 	// gatherWithin is how long a pass waits for changes in progress, so that they share it.
 	gatherWithin = time.Second
-	// settleAfter is how long the files may lag behind a daemon that was changed at run time.
+	// settleAfter is how long the files may lag behind a daemon that was changed at run time. Where bringing them up to date takes
+	// long, it is settleRests times as long as that, so that changes that keep coming get most of the machine.
 	settleAfter = 500 * time.Millisecond
+	settleRests = 4
 )
 
 // lane brings one component to what is stored. A pass takes no input: an edit, the boot, a restore and the timer all do the same,
@@ -77,6 +79,8 @@ type lane struct {
 	behind   time.Time
 	filesAt  int64
 	settling bool
+	// settleTook is how long bringing them up to date took the last time.
+	settleTook time.Duration
 	// refused is the stored state that the daemon's checker refuses; nil if there is none. Such a state must not keep the
 	// operator from repairing it.
 	refused *target
@@ -249,11 +253,16 @@ func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.behind.IsZero() && !l.settling {
-		if after := settleAfter - time.Since(l.behind); after < wait {
+		if after := settleLag(l.settleTook) - time.Since(l.behind); after < wait {
 			return after, settling
 		}
 	}
 	return wait, chore
+}
+
+// settleLag returns how long the files may lag behind if it took so long to bring them up to date.
+func settleLag(took time.Duration) time.Duration {
+	return min(max(settleAfter, settleRests*took), tick)
 }
 
 func (l *lane) pause() time.Duration {

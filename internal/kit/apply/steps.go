@@ -110,14 +110,14 @@ func (l *lane) settle() {
 	l.mu.Lock()
 	first := l.filesAt + 1
 	l.mu.Unlock()
-	was := l.lastApplied()
+	was, start := l.lastApplied(), time.Now()
 	followed, err := l.follow(ctx)
 	if err == nil && followed != nil {
 		err = errors.Join(l.keep(followed), l.retain(followed.config))
 		l.engine.record(entry{Apply: changes.Apply{Component: string(l.id), First: first, Revision: followed.revision, EndedAt: l.engine.clock.Now(), Way: changes.None, State: string(Live)}, was: was, now: followed.files})
 	}
 	l.mu.Lock()
-	l.settling = false
+	l.settling, l.settleTook = false, time.Since(start)
 	l.mu.Unlock()
 	if err != nil {
 		l.engine.log.Warn("the files could not be brought up to date; a full pass follows", "component", l.id, "err", err)

@@ -73,6 +73,8 @@ type Kind[T any] struct {
 
 	// New returns a row with its defaults.
 	New func() T
+	// NewID, if set, chooses the id of a new row whose creator has not. If it returns the nil UUID, the row gets a fresh one.
+	NewID func(ctx context.Context, tx *db.Tx, now *T) (uuid.UUID, error)
 	// Prepare, if set, does slow work such as generating a key. It runs before the transaction, so that no lock is held
 	// meanwhile. Previews store nothing and skip it. was is nil for a new row; now is the row as it will be unless something else
 	// changes it first. If Prepare returns a function, that adds the result to the row in the transaction.

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/secret"
@@ -27,6 +29,7 @@ type kind struct {
 
 	// The hooks take rows of the kind. All but fresh may be nil.
 	fresh     func() record
+	NewID     func(ctx context.Context, tx *db.Tx, now record) (uuid.UUID, error)
 	Canonical func(now record, of string)
 	Made      func(v record) []string
 	Passing   func(v record) bool
@@ -56,6 +59,11 @@ func (k *Kind[T]) erased() *kind {
 	}
 	if k.New != nil {
 		x.fresh = func() record { v := k.New(); return recordOf(&v) }
+	}
+	if k.NewID != nil {
+		x.NewID = func(ctx context.Context, tx *db.Tx, now record) (uuid.UUID, error) {
+			return k.NewID(ctx, tx, typed[T](now))
+		}
 	}
 	if k.Canonical != nil {
 		x.Canonical = func(now record, of string) { k.Canonical(typed[T](now), of) }

@@ -512,9 +512,7 @@ func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 		return Change{}, fault.Field(k.Column, "must match the path, or be left out")
 	}
 	m := now.meta()
-	if op.ID != nil {
-		m.ID = *op.ID
-	} else if m.ID, err = uuid.NewV7(); err != nil {
+	if m.ID, err = k.newID(ctx, tx, op, now); err != nil {
 		return Change{}, err
 	}
 	m.CreatedAt = r.Clock.Now()
@@ -528,6 +526,19 @@ func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 		}
 	}
 	return k.store(ctx, r, tx, nil, now, Change{Kind: k.Name, Verb: "create"})
+}
+
+// newID returns the id of a new row.
+func (k *kind) newID(ctx context.Context, tx *db.Tx, op Operation, now record) (uuid.UUID, error) {
+	if op.ID != nil {
+		return *op.ID, nil
+	}
+	if k.NewID != nil {
+		if id, err := k.NewID(ctx, tx, now); err != nil || id != uuid.Nil {
+			return id, err
+		}
+	}
+	return uuid.NewV7()
 }
 
 func (k *kind) update(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
