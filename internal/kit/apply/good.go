@@ -1,8 +1,6 @@
 package apply
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -67,16 +65,16 @@ func (e *Engine) readGood(id ID) ([]host.File, error) {
 }
 
 func (e *Engine) keepGood(id ID, was, now []host.File) error {
-	kept := map[host.Place][]byte{}
+	kept := map[host.Place]host.File{}
 	for _, f := range was {
-		kept[f.Place] = f.Content
+		kept[f.Place] = f
 	}
 	list, used := make([]goodFile, len(now)), map[string]bool{goodList: true, goodConfig: true, goodOpenings: true}
 	for i, f := range now {
-		sum := sha256.Sum256(f.Content)
-		list[i] = goodFile{f.Place, hex.EncodeToString(sum[:])}
+		f = f.Whole()
+		list[i] = goodFile{f.Place, hex.EncodeToString(f.Digest().Sum)}
 		used[list[i].Hash] = true
-		if bytes.Equal(kept[f.Place], f.Content) && kept[f.Place] != nil {
+		if old, there := kept[f.Place]; there && old.Same(f) {
 			continue
 		}
 		if err := secret.Save(e.goodPath(id, list[i].Hash), f.Content); err != nil {

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -694,7 +693,7 @@ func (l *lane) install(was, files []host.File) error {
 		} else if !places[f.Place] {
 			continue
 		}
-		if err := l.engine.host.Install(f.Place, f.Content); err != nil {
+		if err := l.engine.host.Install(f.Place, f.Text()); err != nil {
 			return fmt.Errorf("installing %s: %w", l.engine.host.Path(f.Place), err)
 		}
 	}
@@ -748,5 +747,5 @@ func (l *lane) differing(files []host.File) (map[host.Place]bool, error) {
 }
 
 func sameFiles(a, b []host.File) bool {
-	return a != nil && slices.EqualFunc(a, b, func(x, y host.File) bool { return x.Place == y.Place && bytes.Equal(x.Content, y.Content) })
+	return a != nil && slices.EqualFunc(a, b, func(x, y host.File) bool { return x.Place == y.Place && x.Same(y) })
 }
