@@ -101,7 +101,11 @@ func (g *guard) look(ctx context.Context) {
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
 		return // not our packet filter
-	case err == nil && !state.Present:
+	case state.Present && err == nil:
+		g.say(ctx, nil)
+		g.resume(ctx)
+		return
+	case err == nil:
 		g.stop(ctx)
 		_, err = g.room.restore(ctx)
 	case err != nil && !g.present:

@@ -77,6 +77,17 @@ func TestForwardingThatWasOffStaysOff(t *testing.T) {
 	}
 }
 
+// TestATableThatIsThereIsAskedForOnce checks that the guard, which looks after every change, does so with one question.
+func TestATableThatIsThereIsAskedForOnce(t *testing.T) {
+	r, m := alone(t)
+	m.SetFilter(host.FilterState{Present: true}, "")
+	asked := m.Asked(hosttest.FilterState)
+	r.Boot(t.Context())
+	if n := m.Asked(hosttest.FilterState) - asked; n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 // TestBootLoadsWhatWasKept checks that the stored table is loaded even if the kernel's state is unknown, and that this is retried.
 func TestBootLoadsWhatWasKept(t *testing.T) {
 	r, m := alone(t)

@@ -1,7 +1,6 @@
 package firewall
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -87,7 +86,7 @@ func (k *kernel) members(zone value.Zone) []value.IfName {
 
 // check asks nft whether it accepts the staged file.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, nftables.Check, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, nftables.Check, host.Input{Staged: []host.File{files[0].Whole()}})
 	return err
 }
 
@@ -180,7 +179,7 @@ func (r *Room) known(ctx context.Context) error {
 // nft loads the file, because its verdict is authoritative.
 func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	if r.kernel.ours {
-		generation, err := r.Host.FilterLoad(ctx, file)
+		generation, err := r.Host.FilterLoad(ctx, file.Whole())
 		if err == nil {
 			r.kernel.loaded = loaded{ours: true, generation: generation, at: r.Clock.Now(), file: file}
 			return nil
@@ -192,7 +191,7 @@ func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	if err != nil {
 		return fmt.Errorf("reading the table before: %w", err)
 	}
-	if _, err := r.Host.Run(ctx, nftables.Load, host.Input{Staged: []host.File{file}}); err != nil {
+	if _, err := r.Host.Run(ctx, nftables.Load, host.Input{Staged: []host.File{file.Whole()}}); err != nil {
 		return err
 	}
 	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now(), file: file}
@@ -212,7 +211,7 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 		return errors.New("the table is not in the kernel")
 	case !r.kernel.ours:
 		return errors.New("this process has not loaded the table yet")
-	case !bytes.Equal(r.kernel.file.Content, files[0].Content):
+	case !r.kernel.file.Same(files[0]):
 		return errors.New("the kernel has another table")
 	case state.Generation == r.kernel.generation && known:
 		return nil
@@ -258,5 +257,5 @@ func (r *Room) expected(ctx context.Context, generation uint32, digest string, f
 	if err != nil || generation == r.kernel.generation && after.Generation == generation {
 		return digest, err
 	}
-	return r.Host.FilterDigestOf(ctx, file)
+	return r.Host.FilterDigestOf(ctx, file.Whole())
 }

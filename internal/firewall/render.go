@@ -14,7 +14,7 @@ import (
 const tableName = "gateway"
 
 // Render compiles the configuration into the file that nft loads.
-func Render(c Config) ([]host.File, error) { return draw(c, nil).files(), nil }
+func Render(c Config) ([]host.File, error) { return []host.File{draw(c, nil).file().Whole()}, nil }
 
 // drawing is the table of a configuration with its parts. The next one reuses the parts that have not changed.
 type drawing struct {
@@ -36,16 +36,14 @@ func draw(c Config, was *drawing) *drawing {
 	return now
 }
 
-func (d *drawing) files() []host.File {
-	return []host.File{{Place: nftables.Table, Content: d.text.Bytes(), Parts: d.text}}
-}
+func (d *drawing) file() host.File { return host.File{Place: nftables.Table, Parts: d.text} }
 
-// render is Render, based on the last drawing.
+// render is Render, based on the last drawing, and leaves the whole content to those who need it.
 func (r *Room) render(c Config) ([]host.File, error) {
 	r.drawing.Lock()
 	defer r.drawing.Unlock()
 	r.drawn = draw(c, r.drawn)
-	return r.drawn.files(), nil
+	return []host.File{r.drawn.file()}, nil
 }
 
 // table returns the whole packet filter as one table.

@@ -119,6 +119,9 @@ func (d *dispatch) cut(rules []*Policy) {
 			}
 			// Its name does not depend on rules of other scopes, so that they can come and go while it stays.
 			s.open = &segment{scope: s.scope, name: nft.Named("seg").Of(s.src).Of(s.dst).At(s.begun)}
+			if was := d.was[s.open.name]; was != nil {
+				s.open.parts = make([]*part, 0, len(was.all)+1)
+			}
 			d.segments = append(d.segments, s.open)
 			s.begun++
 		}

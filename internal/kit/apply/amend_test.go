@@ -29,7 +29,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 		ID: apply.PacketFilter, Load: (&toy{}).load, Atomic: true,
 		Render: func(lines []string) ([]host.File, error) {
 			text, err := nft.Split(nftables.Name, table(lines))
-			return []host.File{{Place: nftables.Table, Content: text.Bytes(), Parts: text}}, err
+			return []host.File{{Place: nftables.Table, Parts: text}}, err
 		},
 		Check:  func(context.Context, []host.File) error { return nil },
 		Apply:  func(context.Context, []string, []host.File) error { return nil },

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -139,6 +141,41 @@ func TestAtomicApplyIsTheCheckAndTheOnlyOne(t *testing.T) {
 	}
 	if b, err := x.Machine.Read(chrony.DropIn); err != nil || string(b) != "a\n" {
 		t.Fatalf("%q is kept: %v", b, err)
+	}
+}
+
+// What runs is kept a moment after a change, once for several of them, and when the lanes end.
+func TestAtomicIsKeptLater(t *testing.T) {
+	t.Parallel()
+	x := newSwitchboard(t)
+	kept := func() (contents []string) {
+		names, err := filepath.Glob(x.Paths.State("good/packet-filter/*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if b, err := os.ReadFile(name); err == nil && filepath.Base(name) != "list.json" {
+				contents = append(contents, string(b))
+			}
+		}
+		return contents
+	}
+	want := ""
+	for _, lines := range [][]string{{"a", "b"}, {"c"}} {
+		for _, line := range lines {
+			if _, err := x.add(t, line); err != nil {
+				t.Fatal(err)
+			}
+			want += line + "\n"
+		}
+		waittest.Until(t, "what runs is kept", func() bool { return slices.Equal(kept(), []string{want}) })
+	}
+	if _, err := x.add(t, "d"); err != nil {
+		t.Fatal(err)
+	}
+	x.Stop()
+	if got := kept(); !slices.Equal(got, []string{want + "d\n"}) {
+		t.Errorf("kept: %q", got)
 	}
 }
 

@@ -406,7 +406,7 @@ func (e *Engine) compare(rendered []host.File, secret bool) ([]RenderedFile, []F
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
 		}
-		files = append(files, RenderedFile{path, visible(f, f.Content)})
+		files = append(files, RenderedFile{path, visible(f, f.Text())})
 		diffs = append(diffs, FileDiff{path, difference(f, "live"+path, "new"+path, live, secret)})
 	}
 	return files, diffs, nil

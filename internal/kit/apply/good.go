@@ -1,8 +1,6 @@
 package apply
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,9 +14,9 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// The last known good configuration of a component is kept in its own folder: each content in a file named after its hash, and a
-// list that maps places to hashes. The list is written last, so that a crash leaves either the old or the new configuration, and
-// unchanged contents are not rewritten.
+// The last known good configuration of a component is kept in its own folder: each content in a file named after its hash, or the hash
+// of those of its parts, and a list that maps places to these names. The list is written last, so that a crash leaves either the old or
+// the new configuration, and unchanged contents are not rewritten.
 
 type goodFile struct {
 	Place host.Place `json:"place"`
@@ -66,20 +64,19 @@ func (e *Engine) readGood(id ID) ([]host.File, error) {
 	return files, nil
 }
 
-func (e *Engine) keepGood(id ID, was, now []host.File) error {
-	kept := map[host.Place][]byte{}
-	for _, f := range was {
-		kept[f.Place] = f.Content
+func (e *Engine) keepGood(id ID, now []host.File) error {
+	there, err := e.goodNames(id)
+	if err != nil {
+		return err
 	}
 	list, used := make([]goodFile, len(now)), map[string]bool{goodList: true, goodConfig: true, goodOpenings: true}
 	for i, f := range now {
-		sum := sha256.Sum256(f.Content)
-		list[i] = goodFile{f.Place, hex.EncodeToString(sum[:])}
-		used[list[i].Hash] = true
-		if bytes.Equal(kept[f.Place], f.Content) && kept[f.Place] != nil {
+		name := goodName(f)
+		list[i], used[name] = goodFile{f.Place, name}, true
+		if there[name] {
 			continue
 		}
-		if err := secret.Save(e.goodPath(id, list[i].Hash), f.Content); err != nil {
+		if err := secret.Save(e.goodPath(id, name), f.Text()); err != nil {
 			return err
 		}
 	}
@@ -90,16 +87,33 @@ func (e *Engine) keepGood(id ID, was, now []host.File) error {
 	if err := secret.Save(e.goodPath(id, goodList), b); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(e.goodPath(id, ""))
-	if err != nil {
-		return err
-	}
-	for _, x := range entries {
-		if !used[x.Name()] {
-			if err := os.Remove(e.goodPath(id, x.Name())); err != nil {
+	for name := range there {
+		if !used[name] {
+			if err := os.Remove(e.goodPath(id, name)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func goodName(f host.File) string {
+	if f.Parts != nil {
+		sum := f.Parts.Sum()
+		return hex.EncodeToString(sum[:])
+	}
+	return hex.EncodeToString(f.Digest().Sum)
+}
+
+// goodNames returns the names of the files in a component's folder.
+func (e *Engine) goodNames(id ID) (map[string]bool, error) {
+	entries, err := os.ReadDir(e.goodPath(id, ""))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names := make(map[string]bool, len(entries))
+	for _, x := range entries {
+		names[x.Name()] = true
+	}
+	return names, nil
 }

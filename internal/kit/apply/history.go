@@ -114,16 +114,16 @@ func (e *Engine) differences(was, now []host.File) []changes.File {
 	for _, f := range now {
 		old, there := before[f.Place]
 		delete(before, f.Place)
-		if there && bytes.Equal(old.Content, f.Content) {
+		if there && old.Same(f) {
 			continue
 		}
 		path := e.host.Path(f.Place)
 		text := "The file is too large to be compared.\n"
-		switch from, to := "before"+path, "after"+path; {
-		case old.Parts != nil && f.Parts != nil && f.Redact == nil:
+		from, to := "before"+path, "after"+path
+		if old.Parts != nil && f.Parts != nil && f.Redact == nil {
 			text = differenceOfParts(from, to, old.Parts, f.Parts)
-		case len(old.Content)+len(f.Content) < compareMost:
-			text = difference(f, from, to, old.Content, false)
+		} else if other := old.Text(); len(other)+len(f.Text()) < compareMost {
+			text = difference(f, from, to, other, false)
 		}
 		list = append(list, changes.File{Path: path, Diff: short(text)})
 	}
@@ -138,8 +138,9 @@ func (e *Engine) differences(was, now []host.File) []changes.File {
 // difference returns the diff of a file against other content, redacted. With secret, a file with redacted content is always
 // reported as different in that.
 func difference(f host.File, from, to string, other []byte, secret bool) string {
-	diff := udiff.Unified(from, to, visible(f, other), visible(f, f.Content))
-	if diff == "" && (secret && f.Redact != nil || !bytes.Equal(other, f.Content)) {
+	content := f.Text()
+	diff := udiff.Unified(from, to, visible(f, other), visible(f, content))
+	if diff == "" && (secret && f.Redact != nil || !bytes.Equal(other, content)) {
 		diff = udiff.Unified(from, to, "", "What is not shown differs.\n")
 	}
 	return diff

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -96,10 +95,9 @@ type lane struct {
 	good       []host.File
 	goodConfig any
 	goodKnown  bool
-	// written is the part of it that is on disk, since writtenAt; unwritten says that the disk lags behind.
-	written   []host.File
-	writtenAt time.Time
-	unwritten bool
+	// written is the part of it that is on disk. behindSince is the time since which the disk lags behind.
+	written     []host.File
+	behindSince time.Time
 	// retained is the last known good configuration of a volatile component, kept for a start without a database.
 	retained []byte
 	// held says that a change waits for its confirmation: the daemon runs with heldNow, which is not kept.
@@ -246,8 +244,10 @@ const (
 func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
 	wait = time.Until(due)
 	l.keeping.Lock()
-	if after := settleAfter - time.Since(l.writtenAt); l.unwritten && after < wait {
-		wait, chore = after, writing
+	if !l.behindSince.IsZero() {
+		if after := settleAfter - time.Since(l.behindSince); after < wait {
+			wait, chore = after, writing
+		}
 	}
 	l.keeping.Unlock()
 	l.mu.Lock()
@@ -351,20 +351,23 @@ func (l *lane) keep(now *target) error {
 		l.heldNow = now
 		return nil
 	}
-	l.good, l.goodConfig, l.goodKnown, l.unwritten = now.files, now.config, true, true
-	if l.atomic && time.Since(l.writtenAt) < settleAfter {
-		return nil // a start applies what is stored anyway, and one write serves many changes
+	l.good, l.goodConfig, l.goodKnown = now.files, now.config, true
+	if l.behindSince.IsZero() {
+		l.behindSince = time.Now()
+	}
+	if l.atomic {
+		return nil // a start applies what is stored anyway, one write serves many changes, and none waits for it
 	}
 	return l.write()
 }
 
 // write writes the last known good configuration to disk. The caller holds keeping.
 func (l *lane) write() error {
-	if !l.unwritten {
+	if l.behindSince.IsZero() {
 		return nil
 	}
-	err := l.engine.keepGood(l.id, l.written, l.good)
-	l.writtenAt, l.unwritten = time.Now(), false
+	err := l.engine.keepGood(l.id, l.good)
+	l.behindSince = time.Time{}
 	if err != nil {
 		l.good, l.goodConfig = l.written, nil // makes the next pass keep it again
 		return fmt.Errorf("keeping the last known good configuration: %w", err)
@@ -703,7 +706,7 @@ func (l *lane) install(was, files []host.File) error {
 		} else if !places[f.Place] {
 			continue
 		}
-		if err := l.engine.host.Install(f.Place, f.Content); err != nil {
+		if err := l.engine.host.Install(f.Place, f.Text()); err != nil {
 			return fmt.Errorf("installing %s: %w", l.engine.host.Path(f.Place), err)
 		}
 	}
@@ -757,5 +760,5 @@ func (l *lane) differing(files []host.File) (map[host.Place]bool, error) {
 }
 
 func sameFiles(a, b []host.File) bool {
-	return a != nil && slices.EqualFunc(a, b, func(x, y host.File) bool { return x.Place == y.Place && bytes.Equal(x.Content, y.Content) })
+	return a != nil && slices.EqualFunc(a, b, func(x, y host.File) bool { return x.Place == y.Place && x.Same(y) })
 }

@@ -290,6 +290,7 @@ func (l *lane) release(confirmed bool) error {
 	if !confirmed || now == nil {
 		return nil
 	}
+	defer l.wake() // there may be something to write
 	return errors.Join(l.keep(now), l.retain(now.config))
 }
 

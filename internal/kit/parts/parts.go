@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 )
 
@@ -71,6 +72,11 @@ func (t Text) Sum() Sum {
 		all = append(all, t[i].sum[:]...)
 	}
 	return sha256.Sum256(all)
+}
+
+// Same reports whether two texts that are divided in the same way are equal.
+func (t Text) Same(o Text) bool {
+	return slices.EqualFunc(t, o, func(a, b Part) bool { return a.sum == b.sum })
 }
 
 func (t Text) sums() []Sum {

@@ -35,7 +35,7 @@ func TestChange(t *testing.T) {
 			}
 		}
 		c, ok := Between(text(was...), text(now...))
-		if !ok || c.Empty() != slices.Equal(was, now) {
+		if same := slices.Equal(was, now); !ok || c.Empty() != same || text(was...).Same(text(now...)) != same {
 			t.Fatalf("%v to %v: %t %+v", was, now, ok, c)
 		}
 		got, err := text(was...).Changed(c)

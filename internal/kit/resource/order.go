@@ -189,32 +189,37 @@ func (k *kind) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, prioritie
 // priority or age.
 func (k *Kind[T]) Amended(list []*T, row apply.Row) []*T {
 	list = slices.Clone(list) // others share it
-	at := func(i int) *Meta { return recordOf(list[i]).meta() }
 	if was, ok := row.Was.(*T); ok {
 		id := recordOf(was).meta().ID
-		for i := range list {
-			if at(i).ID == id {
-				list = slices.Delete(list, i, i+1)
-				break
-			}
+		has := func(r *T) bool { return recordOf(r).meta().ID == id }
+		i := k.behind(list, was) - 1
+		if i < 0 || !has(list[i]) {
+			i = slices.IndexFunc(list, has) // the rows are in another order
+		}
+		if i >= 0 {
+			list = slices.Delete(list, i, i+1)
 		}
 	}
 	now, ok := row.Now.(*T)
 	if !ok {
 		return list
 	}
-	mine, priority := recordOf(now).meta(), k.kind.priority(recordOf(now))
-	behind := func(i int) bool {
-		before := 0
+	own := *now // the original belongs to whoever made the change
+	return slices.Insert(list, k.behind(list, now), &own)
+}
+
+// behind returns the index of the first row of a list that comes after this one.
+func (k *Kind[T]) behind(list []*T, row *T) int {
+	mine, priority := recordOf(row).meta(), k.kind.priority(recordOf(row))
+	return sort.Search(len(list), func(i int) bool {
+		other, before := recordOf(list[i]).meta(), 0
 		if priority.IsValid() {
 			before = cmp.Compare(k.kind.priority(recordOf(list[i])).Int(), priority.Int())
 		}
 		// The database stores microseconds.
-		age := at(i).CreatedAt.Truncate(time.Microsecond).Compare(mine.CreatedAt.Truncate(time.Microsecond))
-		return cmp.Or(before, age, slices.Compare(at(i).ID[:], mine.ID[:])) > 0
-	}
-	own := *now // the original belongs to whoever made the change
-	return slices.Insert(list, sort.Search(len(list), behind), &own)
+		age := other.CreatedAt.Truncate(time.Microsecond).Compare(mine.CreatedAt.Truncate(time.Microsecond))
+		return cmp.Or(before, age, slices.Compare(other.ID[:], mine.ID[:])) > 0
+	})
 }
 
 // between returns a priority for a row that is inserted at place, if its neighbours leave room.

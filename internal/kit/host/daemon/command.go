@@ -72,7 +72,8 @@ type Input struct {
 }
 
 type File struct {
-	Place   Place
+	Place Place
+	// Content may be nil if there are parts: Text puts them together only for those who need the whole.
 	Content []byte
 	// Parts is the content divided into parts, if the renderer does so. Changes can then be written part by part.
 	Parts parts.Text `cbor:"-"`
@@ -86,8 +87,30 @@ type Digest struct {
 	Sum   []byte
 }
 
+// Text returns the whole content.
+func (f File) Text() []byte {
+	if f.Content == nil && f.Parts != nil {
+		return f.Parts.Bytes()
+	}
+	return f.Content
+}
+
+// Whole returns the file with its whole content, as the machine needs it.
+func (f File) Whole() File {
+	f.Content = f.Text()
+	return f
+}
+
+// Same reports whether two files of a place have the same content.
+func (f File) Same(o File) bool {
+	if f.Parts != nil && o.Parts != nil {
+		return f.Parts.Same(o.Parts)
+	}
+	return bytes.Equal(f.Text(), o.Text())
+}
+
 func (f File) Digest() Digest {
-	sum := sha256.Sum256(f.Content)
+	sum := sha256.Sum256(f.Text())
 	return Digest{f.Place, sum[:]}
 }
 

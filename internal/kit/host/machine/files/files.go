@@ -32,6 +32,8 @@ type Files struct {
 	swept      map[string]bool // folders that sweep has cleaned; under installing
 	// installed are the contents of places that have parts, for Amend; under installing.
 	installed map[host.Place]parts.Text
+	// freeing is held until the kernel has freed what was replaced last.
+	freeing sync.Mutex
 }
 
 func New(h home.Home) *Files {
@@ -228,6 +230,7 @@ func (s *Files) install(spec host.PlaceSpec, content io.WriterTo) error {
 	if err := failpoint.Hit(failpoint.Staged, spec.Path); err != nil {
 		return err
 	}
+	defer s.hold(dir.path(spec.Path))()
 	if err := f.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
@@ -235,6 +238,22 @@ func (s *Files) install(spec host.PlaceSpec, content io.WriterTo) error {
 		return err
 	}
 	return dir.sync()
+}
+
+// hold keeps a file that is about to be replaced until the returned function is called, which does not wait: with some file systems the
+// kernel takes longer to free a large file than to write another, and nobody needs that.
+func (s *Files) hold(path string) (free func()) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return func() {} // there is none yet
+	}
+	s.freeing.Lock()
+	return func() {
+		go func() {
+			defer s.freeing.Unlock()
+			_ = unix.Close(fd)
+		}()
+	}
 }
 
 // sweep removes what a process that died while installing has left in a folder. Once is enough: no other process installs while this one

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/parts"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // at returns the files below a root, or the real ones.
@@ -150,6 +152,27 @@ func TestAmend(t *testing.T) {
 		t.Fatal(err)
 	}
 	other(s.Amend(nftables.Table, back))
+}
+
+// What was replaced is freed, although nobody waits for that.
+func TestReplacedFilesAreFreed(t *testing.T) {
+	root := t.TempDir()
+	s := at(root)
+	for i := range 50 {
+		if err := s.Install(chrony.DropIn, []byte(strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waittest.Until(t, "nothing that was replaced is open", func() bool {
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(open, func(e os.DirEntry) bool {
+			target, err := os.Readlink("/proc/self/fd/" + e.Name())
+			return err == nil && strings.HasPrefix(target, root) && strings.HasSuffix(target, " (deleted)")
+		})
+	})
 }
 
 // An attacker with a daemon's rights can replace the gateway's files with links and other files; Read refuses them.
