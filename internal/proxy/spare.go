@@ -105,7 +105,7 @@ func (r *Room) planBackend(row apply.Row) apply.Step {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.spares[name] {
-			return errors.New("haproxy has no spare backend of this id any more")
+			return errors.New("haproxy no longer has a spare backend of this id")
 		}
 		delete(r.spares, name)
 		return nil
