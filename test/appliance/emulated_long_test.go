@@ -62,6 +62,8 @@ func (g *appliance) disk(t *testing.T) (image string) {
 	t.Helper()
 	g.write(t, "/srv/agent", agentScript)
 	g.write(t, "/etc/systemd/system/agent.service", []byte(agentUnit))
+	// Daemons take as much longer to start as everything else.
+	g.write(t, "/etc/systemd/system.conf.d/zz-test.conf", fmt.Appendf(nil, "[Manager]\nDefaultTimeoutStartSec=%d\n", int((emulationPace*90*time.Second).Seconds())))
 	// There is no udev that would do this.
 	g.write(t, "/etc/modules-load.d/network-cards.conf", []byte("virtio_net\n"))
 	// The machine has its own clock.

@@ -61,15 +61,15 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 	version := g.versions(t).Installed
 	for _, x := range []struct {
 		name, version string
-		build         func(version string)
+		build         func(t *testing.T, version string)
 		reason        string
 	}{
-		{"does not start", "1.2.0", func(v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexit 1\n") }, "did not start"},
-		{"starts and is not ready", "1.3.0", func(v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexec sleep infinity\n") }, "did not start"},
-		{"cannot migrate the database", "1.4.0", func(v string) { g.publishWithMigration(t, v, "SELECT nothing;") }, "did not work"},
+		{"does not start", "1.2.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexit 1\n") }, "did not start"},
+		{"starts and is not ready", "1.3.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexec sleep infinity\n") }, "did not start"},
+		{"cannot migrate the database", "1.4.0", func(t *testing.T, v string) { g.publishWithMigration(t, v, "SELECT nothing;") }, "did not work"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			x.build(x.version)
+			x.build(t, x.version)
 			g.begin(t, x.version)
 			u := g.ended(t, x.version)
 			if u.State != "taken_back" || !strings.Contains(u.Reason, x.reason) || u.From != version {
@@ -81,7 +81,7 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 	}
 	// A disk without room refuses, and nothing has changed.
 	g.publish(t, "1.5.0")
-	g.sh(t, "mkdir -p /var/lib/gateway-upgrade/backups; mount -t tmpfs -o size=1m tmpfs /var/lib/gateway-upgrade/backups")
+	g.sh(t, "mkdir -p /var/lib/gateway-upgrade/backups; mount -t tmpfs -o size=64k tmpfs /var/lib/gateway-upgrade/backups")
 	g.begin(t, "1.5.0")
 	if u := g.ended(t, "1.5.0"); u.State != "refused" || !strings.Contains(u.Reason, "space") {
 		t.Errorf("%+v", u)
