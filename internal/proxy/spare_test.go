@@ -46,7 +46,7 @@ func TestNewBackendsTakeSpareOnes(t *testing.T) {
 		}
 		return row.ID
 	}
-	create(map[string]any{}, 0) // which starts HAProxy
+	b.Do(t, "admin", http.MethodPost, "/backends", map[string]any{"name": "the first one, which starts HAProxy"}).Want(t, 201)
 	for n := range spareCount {
 		ready := spares(t, b)
 		if len(ready) != spareCount-n {

@@ -492,7 +492,7 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 		p.get(t, "https://"+name).from(t, "a")
 	}
 
-	a := p.Must(t, http.MethodPost, "/backends", fields{"name": "refused"}, 400, nil)
+	a := p.Must(t, http.MethodPost, "/backends", fields{"name": "refused", "lb_algorithm": "leastconn"}, 400, nil)
 	if !strings.Contains(string(a.Body), "this stub likes nothing") {
 		t.Errorf("the answer does not say why: %s", a.Body)
 	}
