@@ -18,6 +18,8 @@ type batch struct {
 	count uint32
 	// lastSetID is the id of the latest set. Within the transaction, rules refer to anonymous sets by id.
 	lastSetID uint32
+	// fresh says that the table is new, so that any name is free.
+	fresh bool
 	// overlong is set if something does not fit into an attribute.
 	overlong bool
 }

@@ -43,7 +43,7 @@ type rule struct {
 // addRule writes a rule: before the one with a handle, or at the end of the chain.
 func (b *batch) addRule(chain, line string, before uint64) error {
 	// The expressions go to a batch of their own, because the sets that they need come first.
-	r := rule{batch: &batch{table: b.table, lastSetID: b.lastSetID}, w: words{line}}
+	r := rule{batch: &batch{table: b.table, lastSetID: b.lastSetID, fresh: b.fresh}, w: words{line}}
 	if err := r.compile(); err != nil {
 		return fmt.Errorf("%w, in the rule %q", err, line)
 	}
@@ -231,6 +231,10 @@ func (r *rule) among(k kind, of []byte, elements []element, flags uint32) {
 func (r *rule) with(s *set) {
 	r.lastSetID++
 	s.id = r.lastSetID
+	if r.fresh {
+		// To find a free name, the kernel would parse the names of all sets before.
+		s.name = fmt.Sprintf("__set%d", s.id)
+	}
 	r.sets = append(r.sets, s)
 }
 

@@ -53,15 +53,25 @@ func (b *batch) make(sets []nft.ListedSet, chains []nft.ListedChain) error {
 			return err
 		}
 	}
-	for i := range chains {
-		for _, line := range chains[i].Rules() {
-			if err := b.addRule(chains[i].Name, line, 0); err != nil {
-				return err
+	// For each rule with sets of its own, the kernel looks through the whole transaction so far, so chains with such rules come first.
+	for _, first := range []bool{true, false} {
+		for i := range chains {
+			rules := chains[i].Rules()
+			if slices.ContainsFunc(rules, hasSets) != first {
+				continue
+			}
+			for _, line := range rules {
+				if err := b.addRule(chains[i].Name, line, 0); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
+
+// hasSets reports whether a rule lists addresses or ports, for which the kernel gets a set.
+func hasSets(line string) bool { return strings.Contains(line, "{") }
 
 // Load replaces a table with that of a file, in one transaction. It returns the new generation.
 func (s *Socket) Load(ctx context.Context, table, text string) (generation uint32, err error) {
@@ -71,6 +81,7 @@ func (s *Socket) Load(ctx context.Context, table, text string) (generation uint3
 	}
 	b := newBatch(table)
 	b.out = append(make([]byte, 0, 8*len(text)), b.out...)
+	b.fresh = true
 	b.addTable() // so that there is a table to delete
 	b.deleteTable()
 	b.addTable()
