@@ -92,7 +92,14 @@ func Start(t testing.TB, program, root string) *Process {
 			t.Logf("haproxy's output:\n%s", output)
 		}
 	})
-	waittest.UntilNil(t, "HAProxy listens", func() error { _, err := os.Stat(AdminSocket(root)); return err })
+	// The file of the socket exists a moment before HAProxy listens on it.
+	waittest.UntilNil(t, "HAProxy listens", func() error {
+		conn, err := net.Dial("unix", AdminSocket(root))
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
 	return p
 }
 
