@@ -51,10 +51,11 @@ func (r *Room) takeSpare(ctx context.Context, tx *db.Tx, now *Backend) (uuid.UUI
 	if !now.likeSpare() {
 		return uuid.Nil, nil
 	}
-	// A preview holds the lock of the one that it supposes to take.
+	// A preview locks the one that it takes for its supposition. Ids that were chosen for a row are no longer spare.
 	var id *uuid.UUID
 	err := tx.QueryRow(ctx, `
-		WITH taken AS (DELETE FROM proxy_spares WHERE id = (SELECT id FROM proxy_spares ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id)
+		WITH taken AS (DELETE FROM proxy_spares WHERE id = (
+			SELECT id FROM proxy_spares s WHERE NOT EXISTS (SELECT FROM proxy_backends b WHERE b.id = s.id) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id)
 		SELECT (SELECT id FROM taken)`).Scan(&id)
 	if err != nil {
 		return uuid.Nil, err

@@ -101,6 +101,9 @@ func TestSpareBackendsStay(t *testing.T) {
 	if err != nil || strings.Count(string(config), backendName(before[0]).String()+"\n") != 1 {
 		t.Errorf("%v\n%s", err, config)
 	}
+	if list, _, err := b.Resources.Commit(ctx, set("next", nil)); err != nil || list[0].ID != before[1].String() {
+		t.Errorf("the next one is %+v instead of %s: %v", list, before[1], err)
+	}
 }
 
 // Statistics show a backend from the moment that it is no spare one any more.
