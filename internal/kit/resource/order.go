@@ -204,7 +204,7 @@ func (k *Kind[T]) Amended(list []*T, row apply.Row) []*T {
 	if !ok {
 		return list
 	}
-	own := *now // the original belongs to whoever made the change
+	own := *now // the original belongs to the change
 	return slices.Insert(list, k.behind(list, now), &own)
 }
 

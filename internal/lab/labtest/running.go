@@ -21,7 +21,7 @@ var rendered = []string{
 	"/etc/unbound/gateway.conf", "/etc/unbound/gateway.conf.d/*", "/etc/squid/*", "/etc/freeradius/gateway/*", "/etc/keepalived/*",
 }
 
-// linkLocal matches the kernel's own routes to its link-local addresses. It adds them once it has made sure that nobody else has the address,
+// linkLocal matches the kernel's own routes to its link-local addresses. It adds them once it has made sure that the address is not a duplicate,
 // which an interface without another end may wait for.
 var linkLocal = regexp.MustCompile(`^(?:anycast|local) fe80::\S* dev \S+ table local `)
 
@@ -46,7 +46,7 @@ func Running(run func(argv ...string) string) string {
 		}
 		for _, chain := range part.FindAllString(output, -1) {
 			if strings.HasPrefix(chain, "\tset "+crowdsec.SparedSet+" {") {
-				continue // it holds whoever is logged in
+				continue // it contains the addresses of logged-in users
 			}
 			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(chain, "")))
 		}

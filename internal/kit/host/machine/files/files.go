@@ -241,7 +241,7 @@ func (s *Files) install(spec host.PlaceSpec, content io.WriterTo) error {
 }
 
 // hold keeps a file that is about to be replaced until the returned function is called, which does not wait: with some file systems the
-// kernel takes longer to free a large file than to write another, and nobody needs that.
+// kernel takes longer to free a large file than to write another.
 func (s *Files) hold(path string) (free func()) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -54,24 +54,27 @@ func (b *batch) make(sets []nft.ListedSet, chains []nft.ListedChain) error {
 		}
 	}
 	// For each rule with sets of its own, the kernel looks through the whole transaction so far, so chains with such rules come first.
-	for _, first := range []bool{true, false} {
+	for _, withSets := range []bool{true, false} {
 		for i := range chains {
-			rules := chains[i].Rules()
-			if slices.ContainsFunc(rules, hasSets) != first {
+			if strings.Contains(chains[i].Body, "{") != withSets {
 				continue
 			}
-			for _, line := range rules {
-				if err := b.addRule(chains[i].Name, line, 0); err != nil {
-					return err
-				}
+			if err := b.addRules(&chains[i]); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// hasSets reports whether a rule lists addresses or ports, for which the kernel gets a set.
-func hasSets(line string) bool { return strings.Contains(line, "{") }
+func (b *batch) addRules(c *nft.ListedChain) error {
+	for _, line := range c.Rules() {
+		if err := b.addRule(c.Name, line, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Load replaces a table with that of a file, in one transaction. It returns the new generation.
 func (s *Socket) Load(ctx context.Context, table, text string) (generation uint32, err error) {
