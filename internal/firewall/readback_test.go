@@ -405,10 +405,17 @@ func TestHostileTableReadsBackAsMeant(t *testing.T) {
 // checkGates checks that no gate keeps a packet from a rule that matches it.
 func (k listing) checkGates(t *testing.T, i int) {
 	t.Helper()
+	addresses := func(text string) string {
+		if set, named := strings.CutPrefix(text, "@"); named {
+			return k.sets[set]
+		}
+		return text
+	}
 	for _, g := range k.gates {
+		from, to := addresses(g.asks.from), addresses(g.asks.to)
 		for behind := []string{g.target}; len(behind) > 0; behind = behind[1:] {
 			for _, m := range k.chains[behind[0]] {
-				if m.family == g.asks.family && !(within(m.from, g.asks.from) && within(m.to, g.asks.to)) || m.family == "" {
+				if m.family == g.asks.family && !(within(m.from, from) && within(m.to, to)) || m.family == "" {
 					t.Fatalf("ruleset %d: behind the gate %+v stands %+v", i, g, m)
 				}
 			}
@@ -487,7 +494,7 @@ func (k listing) checkRest(t *testing.T, i int, rs *Ruleset) {
 	}
 	k.checkGates(t, i)
 	sets := map[string]string{}
-	for _, s := range append(slices.Clone(rs.Sets), peerSets(*rs)...) {
+	for _, s := range slices.Concat(rs.Sets, peerSets(*rs), newDispatch(*rs, nil).sets()) {
 		sets[s.Name.String()] = spanText(s.Elements)
 	}
 	if !maps.Equal(sets, k.sets) {

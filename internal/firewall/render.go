@@ -48,7 +48,7 @@ func (r *Room) render(c Config) ([]host.File, error) {
 
 // table returns the whole packet filter as one table.
 func table(rs Ruleset, d *dispatch) nft.Table {
-	t := nft.Table{Name: tableName, Notes: rs.notes(), Sets: append(slices.Clone(rs.Sets), peerSets(rs)...)}
+	t := nft.Table{Name: tableName, Notes: rs.notes(), Sets: slices.Concat(rs.Sets, peerSets(rs), d.sets())}
 	t.Chains = append(t.Chains, d.list...)
 	t.Chains = append(t.Chains, input(rs, d), forward(rs, d), prerouting(rs), postrouting(rs))
 	if len(rs.Defaults) > 0 {
@@ -60,8 +60,8 @@ func table(rs Ruleset, d *dispatch) nft.Table {
 var peerNames = [...]nft.Name{nft.V4: nft.Named("cluster_peers_4"), nft.V6: nft.Named("cluster_peers_6")}
 
 // peerSets exist even without a peer, so that a peer can be admitted without replacing the table.
-func peerSets(rs Ruleset) []nft.Set {
-	sets := []nft.Set{{Name: peerNames[nft.V4], Family: nft.V4}, {Name: peerNames[nft.V6], Family: nft.V6}}
+func peerSets(rs Ruleset) []*nft.Set {
+	sets := []*nft.Set{{Name: peerNames[nft.V4], Family: nft.V4}, {Name: peerNames[nft.V6], Family: nft.V6}}
 	for _, p := range rs.Peers {
 		f := nft.FamilyOf(p.First)
 		sets[f].Elements = append(sets[f].Elements, p)

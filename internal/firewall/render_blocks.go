@@ -26,6 +26,7 @@ type part struct {
 	id    uuid.UUID // of its first rule
 	lines []nft.Rule
 	sides [2]reach // by nft.Side
+	sets  []*nft.Set
 }
 
 // reach is the set of addresses on one side that a part can match.
@@ -136,6 +137,9 @@ func (d *dispatch) gates(name nft.Name, parts []*part, level int, stands *[]*sta
 }
 
 // gate leads packets to a block that some of its parts can match. It checks the side with fewer addresses first.
+//
+// Its addresses are in named sets, so that they can change while the rule stays. Of each anonymous set, the kernel looks through the whole
+// transaction.
 func gate(behind []*part, block nft.Name) *part {
 	x := &part{id: behind[0].id, sides: reaches(behind)}
 	order := []nft.Side{nft.From, nft.To}
@@ -143,14 +147,21 @@ func gate(behind []*part, block nft.Name) *part {
 		slices.Reverse(order)
 	}
 	order = slices.DeleteFunc(order, func(s nft.Side) bool { return !x.sides[s].fixed })
-	for f := range nft.Families {
+	for _, f := range nft.Families {
 		var asks []nft.Expr
+		var sets []*nft.Set
 		for _, side := range order {
-			if spans := x.sides[side].spans[f]; len(spans) > 0 {
+			switch spans := x.sides[side].spans[f]; len(spans) {
+			case 0:
+			case 1:
 				asks = append(asks, nft.Addr(side, spans))
+			default:
+				sets = append(sets, &nft.Set{Name: block.On(side, f), Family: f, Elements: spans})
+				asks = append(asks, nft.InSet(side, f, block.On(side, f)))
 			}
 		}
 		if len(asks) == len(order) {
+			x.sets = append(x.sets, sets...)
 			x.lines = append(x.lines, nft.Rule{Exprs: append(asks, nft.Jump(block))})
 		}
 	}

@@ -48,9 +48,10 @@ func TestGates(t *testing.T) {
 	text := string(table.Parts().Bytes())
 	at := -1
 	for _, part := range []string{
+		"set seg/lan/wan/0/0/to4 {", "{ 192.0.2.0, 192.0.2.2, ", "192.0.2.94 }",
 		"chain seg/lan/wan/0/0 {", "...0000000000\"", "...0000000047\"", "}",
 		"chain seg/lan/wan/0/1 {", "...0000000048\"", "...0000000064\"", "}",
-		"chain seg/lan/wan/0 {", "ip daddr { 192.0.2.0, 192.0.2.2, ", "192.0.2.94 } ip saddr 10.0.0.0/16 jump seg/lan/wan/0/0\n", "ip saddr 10.0.0.0/28 jump seg/lan/wan/0/1\n", "ip6 saddr 2001:db8::1 jump seg/lan/wan/0/1\n",
+		"chain seg/lan/wan/0 {", "ip daddr @seg/lan/wan/0/0/to4 ip saddr 10.0.0.0/16 jump seg/lan/wan/0/0\n", "ip saddr 10.0.0.0/28 jump seg/lan/wan/0/1\n", "ip6 saddr 2001:db8::1 jump seg/lan/wan/0/1\n",
 		"...0000000065\"", "...0000000066\"", "...0000000080\"", "}",
 	} {
 		part = regexp.MustCompile(`^\.\.\.(\d+)`).ReplaceAllString(part, "gid:00000000-0000-7000-8000-${1}01")

@@ -14,6 +14,7 @@ import (
 type dispatch struct {
 	segments []*segment
 	list     []*nft.Chain // of all rules
+	taken    []*stand
 	*chains
 	was map[nft.Name]*stand
 	// The rules of the base chains.
@@ -80,7 +81,7 @@ func newDispatch(rs Ruleset, was *chains) *dispatch {
 	for i, s := range d.segments {
 		x := d.gated(s.name, s.parts)
 		if x.gate == nil {
-			x.gate = &part{x.parts[0].id, []nft.Rule{{Exprs: []nft.Expr{nft.Jump(s.name)}}}, reaches(x.parts)}
+			x.gate = &part{id: x.parts[0].id, lines: []nft.Rule{{Exprs: []nft.Expr{nft.Jump(s.name)}}}, sides: reaches(x.parts)}
 		}
 		jumps[i] = x.gate
 	}
@@ -201,6 +202,17 @@ func (d *dispatch) stand(name nft.Name, parts []*part) *stand {
 func (d *dispatch) take(x *stand) {
 	d.stands[x.chain.Name] = x
 	d.list = append(d.list, x.chain)
+	d.taken = append(d.taken, x)
+}
+
+// sets returns the sets of all gates.
+func (d *dispatch) sets() (sets []*nft.Set) {
+	for _, x := range d.taken {
+		if x.gate != nil {
+			sets = append(sets, x.gate.sets...)
+		}
+	}
+	return sets
 }
 
 // chain adds a chain, unless it would be empty.

@@ -28,7 +28,7 @@ type Ruleset struct {
 	Defaults []value.IfName
 	Peers    []nft.Span
 	// Sets lists the address sets that rules refer to by name.
-	Sets []nft.Set
+	Sets []*nft.Set
 	// Off has the rules that are off. Only the explanation includes them.
 	Off map[uuid.UUID]bool
 }
@@ -282,7 +282,7 @@ func (a *Addresses) name(prefix nft.Name, id uuid.UUID) {
 }
 
 // setsOf returns the sets of the rules, in their order.
-func setsOf(rules []*Policy) (sets []nft.Set) {
+func setsOf(rules []*Policy) (sets []*nft.Set) {
 	known := map[nft.Name]bool{}
 	for _, p := range rules {
 		if !p.named {
@@ -292,7 +292,7 @@ func setsOf(rules []*Policy) (sets []nft.Set) {
 			for _, f := range nft.Families {
 				if name := a.Set[f]; !name.IsZero() && !known[name] {
 					known[name] = true
-					sets = append(sets, nft.Set{Name: name, Family: f, Elements: a.Spans[f]})
+					sets = append(sets, &nft.Set{Name: name, Family: f, Elements: a.Spans[f]})
 				}
 			}
 		}

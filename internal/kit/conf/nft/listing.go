@@ -63,8 +63,10 @@ func Split(table, text string) (parts.Text, error) {
 	return t, nil
 }
 
-// partEnd ends a part of several lines.
-const partEnd = "\n\t}\n"
+const (
+	partEnd    = "\n\t}\n" // of several lines
+	elementEnd = ", "
+)
 
 // pieces yields the parts of a transaction in order, or an error at the first unknown one.
 func pieces(table, text string) iter.Seq2[string, error] {
@@ -164,14 +166,14 @@ type Change struct {
 	NewChains  []ListedChain
 	// Edits are of chains that stay.
 	Edits []Edit
-	// Refilled are sets with new elements.
-	Refilled []ListedSet
+	// Refills are of sets that stay.
+	Refills []Refill
 	// GoneChains and GoneSets are those that nothing refers to any more.
 	GoneChains, GoneSets []string
 }
 
 func (c *Change) Empty() bool {
-	return len(c.NewSets)+len(c.NewChains)+len(c.Edits)+len(c.Refilled)+len(c.GoneChains)+len(c.GoneSets) == 0
+	return len(c.NewSets)+len(c.NewChains)+len(c.Edits)+len(c.Refills)+len(c.GoneChains)+len(c.GoneSets) == 0
 }
 
 // Edit changes the rules of a chain. Indexes are those before the change.
@@ -186,6 +188,15 @@ type Edit struct {
 type Addition struct {
 	Before int
 	Rule   string
+}
+
+// Refill changes the elements of a set.
+type Refill struct {
+	Name, Type string
+	// Whole says that no element stays.
+	Whole bool
+	// Remove and Add are elements, separated by commas.
+	Remove, Add string
 }
 
 // Difference returns the change that turns one table into another. It parses only the parts that differ. ok is false if that is
@@ -247,7 +258,7 @@ func (c *Change) sets(was, now []ListedSet) {
 		case y == nil:
 			c.NewSets = append(c.NewSets, x)
 		case x.Elements != y.Elements:
-			c.Refilled = append(c.Refilled, x)
+			c.Refills = append(c.Refills, refill(y, &x))
 		}
 	}
 	for _, gone := range was {
@@ -255,6 +266,24 @@ func (c *Change) sets(was, now []ListedSet) {
 			c.GoneSets = append(c.GoneSets, gone.Name)
 		}
 	}
+}
+
+// refill returns what to remove from a set and what to add to it to get another. If its first element differs, all are replaced: the kernel
+// has a mark before the first element, unless that is the lowest address.
+func refill(was, now *ListedSet) Refill {
+	before, after := strings.Split(was.Elements, elementEnd), strings.Split(now.Elements, elementEnd)
+	if before[0] != after[0] {
+		return Refill{Name: now.Name, Type: now.Type, Whole: true, Add: now.Elements}
+	}
+	var remove, add []string
+	found := parts.EditOf(before, after)
+	for _, i := range found.Remove {
+		remove = append(remove, before[i])
+	}
+	for _, a := range found.Add {
+		add = append(add, after[a.Item])
+	}
+	return Refill{Name: now.Name, Type: now.Type, Remove: strings.Join(remove, elementEnd), Add: strings.Join(add, elementEnd)}
 }
 
 // edit returns what to remove from a chain and what to add to it to get another.

@@ -70,11 +70,14 @@ func TestDifference(t *testing.T) {
 	chain := func(name string, lines ...string) string {
 		return "\tchain " + name + " {\n" + strings.Join(lines, "") + "\t}\n"
 	}
-	was := tableText("\t# a note\n"+set("a", "10.0.0.1")+set("b", "")+set("c", ""), chain("x", "\t\thook\n", "\t one\n", "\t two\n")+chain("y", "\t three\n"))
-	now := tableText(set("a", "10.0.0.1, 10.0.0.3")+set("b", "")+set("d", ""), chain("z", "\t three\n")+chain("x", "\t\thook\n", "\t two\n", "\t four\n"))
+	was := tableText("\t# a note\n"+set("a", "10.0.0.1, 10.0.0.5")+set("b", "")+set("c", "")+set("e", "10.0.0.1, 10.0.0.9"), chain("x", "\t\thook\n", "\t one\n", "\t two\n")+chain("y", "\t three\n"))
+	now := tableText(set("a", "10.0.0.1, 10.0.0.3, 10.0.0.7")+set("b", "")+set("d", "")+set("e", "10.0.0.0/31, 10.0.0.9"), chain("z", "\t three\n")+chain("x", "\t\thook\n", "\t two\n", "\t four\n"))
 	c, ok := Difference(split(t, was), split(t, now))
 	want := Change{
-		NewSets: []ListedSet{{"d", "ipv4_addr", ""}}, Refilled: []ListedSet{{"a", "ipv4_addr", "10.0.0.1, 10.0.0.3"}}, GoneSets: []string{"c"},
+		NewSets: []ListedSet{{"d", "ipv4_addr", ""}}, Refills: []Refill{
+			{Name: "a", Type: "ipv4_addr", Remove: "10.0.0.5", Add: "10.0.0.3, 10.0.0.7"},
+			{Name: "e", Type: "ipv4_addr", Whole: true, Add: "10.0.0.0/31, 10.0.0.9"},
+		}, GoneSets: []string{"c"},
 		NewChains: []ListedChain{{"z", "", "\t three\n"}}, GoneChains: []string{"y"},
 		Edits: []Edit{{"x", 2, []int{0}, []Addition{{2, "four"}}}},
 	}

@@ -40,6 +40,11 @@ func (n Name) At(i int) Name { return Name{n.text + "/" + strconv.Itoa(i)} }
 
 func (n Name) By(id uuid.UUID) Name { return Name{n.text + "/" + id.String()} }
 
+// On appends a side and a family.
+func (n Name) On(s Side, f Family) Name {
+	return Name{n.text + [...]string{"/from", "/to"}[s] + f.digit()}
+}
+
 func (n Name) ID(id uuid.UUID, f Family) Name {
 	return Name{n.text + "_" + id.String() + "_" + f.digit()}
 }
@@ -112,7 +117,7 @@ type Table struct {
 	Name constant
 	// Notes are comments for readers of the file.
 	Notes  []Note
-	Sets   []Set
+	Sets   []*Set
 	Chains []*Chain
 }
 
@@ -125,7 +130,9 @@ func IDNote(text constant, id uuid.UUID) Note { return Note{string(text) + " " +
 type Set struct {
 	Name     Name
 	Family   Family
-	Elements []Span // sorted, not overlapping
+	Elements []Span // sorted, and none touches another
+
+	part *parts.Part // once it has been printed
 }
 
 // Chain is a list of rules; with a hook, the kernel enters it.
@@ -163,30 +170,30 @@ func For(prefix constant, word string) Tag {
 	return Tag{string(prefix) + word[:min(len(word), 64)]}
 }
 
-// Parts returns the transaction that replaces the table. A chain is printed only once, and must not change afterwards.
+// Parts returns the transaction that replaces the table. A set or a chain is printed only once, and must not change afterwards.
 func (t *Table) Parts() parts.Text {
 	text := make(parts.Text, 0, 2+len(t.Notes)+len(t.Sets)+len(t.Chains))
 	text = append(text, parts.Of([]byte(head(string(t.Name)))))
 	for _, n := range t.Notes {
 		text = append(text, parts.Of([]byte(note+n.text+"\n")))
 	}
-	for i := range t.Sets {
-		text = append(text, printed(&t.Sets[i]))
+	for _, s := range t.Sets {
+		text = append(text, printed(s, &s.part))
 	}
 	for _, c := range t.Chains {
-		if c.part == nil {
-			p := printed(c)
-			c.part = &p
-		}
-		text = append(text, *c.part)
+		text = append(text, printed(c, &c.part))
 	}
 	return append(text, parts.Of([]byte(tail)))
 }
 
-func printed(p interface{ print(b *bytes.Buffer) }) parts.Part {
-	var b bytes.Buffer
-	p.print(&b)
-	return parts.Of(bytes.Clone(b.Bytes()))
+func printed(x interface{ print(b *bytes.Buffer) }, once **parts.Part) parts.Part {
+	if *once == nil {
+		var b bytes.Buffer
+		x.print(&b)
+		p := parts.Of(bytes.Clone(b.Bytes()))
+		*once = &p
+	}
+	return **once
 }
 
 // note begins a note, and tail ends a table.

@@ -194,8 +194,8 @@ func TestFilterRefusesForeignText(t *testing.T) {
 	for name, c := range map[string]nft.Change{
 		"a set of another type": {NewSets: []nft.ListedSet{{Name: "x", Type: "ifname"}}},
 		"a set without a name":  {NewSets: []nft.ListedSet{{Type: "ipv4_addr"}}},
-		"an element twice":      {Refilled: []nft.ListedSet{{Name: "group_4", Type: "ipv4_addr", Elements: "10.0.0.1, 10.0.0.1"}}},
-		"another kind":          {Refilled: []nft.ListedSet{{Name: "group_4", Type: "ipv6_addr", Elements: "::1"}}},
+		"an element twice":      {Refills: []nft.Refill{{Name: "group_4", Type: "ipv4_addr", Add: "10.0.0.1, 10.0.0.1"}}},
+		"another kind":          {Refills: []nft.Refill{{Name: "group_4", Type: "ipv6_addr", Add: "::1"}}},
 		"a chain's name":        {NewChains: []nft.ListedChain{{Name: "a b"}}},
 		"no name":               {GoneChains: []string{""}},
 		"a name with a NUL":     {GoneSets: []string{"group_4\x00"}},

@@ -266,9 +266,13 @@ func (b *batch) addSet(s *set) {
 // elementsAtOnce limits the elements of a message, in bytes: an attribute cannot exceed 64 KiB.
 const elementsAtOnce = 32 << 10
 
-func (b *batch) addElements(s *set) {
+func (b *batch) addElements(s *set) { b.elements(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, s) }
+
+func (b *batch) deleteElements(s *set) { b.elements(unix.NFT_MSG_DELSETELEM, 0, s) }
+
+func (b *batch) elements(kind, flags uint16, s *set) {
 	for rest := s.elements; len(rest) > 0; {
-		b.begin(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE)
+		b.begin(kind, flags)
 		b.text(unix.NFTA_SET_ELEM_LIST_TABLE, b.table)
 		b.text(unix.NFTA_SET_ELEM_LIST_SET, s.name)
 		if s.id != 0 {

@@ -17,15 +17,7 @@ var setKinds = map[string]kind{"ipv4_addr": kindIPv4, "ipv6_addr": kindIPv6}
 
 // named returns a set with a name, so that its elements can change later.
 func named(s *nft.ListedSet) (*set, error) {
-	k, known := setKinds[s.Type]
-	if !known || !isName(s.Name) {
-		return nil, foreign(s.Name + " " + s.Type)
-	}
-	var items []string
-	if s.Elements != "" {
-		items = strings.Split(s.Elements, ", ")
-	}
-	list, err := spans(items, k)
+	k, list, err := elementsOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +25,39 @@ func named(s *nft.ListedSet) (*set, error) {
 		name: s.Name, flags: unix.NFT_SET_INTERVAL, keyType: k.number, keyLen: k.length,
 		userdata: noteOf(noteKeyOrder, k.order), elements: bounds(list),
 	}, nil
+}
+
+func elementsOf(s *nft.ListedSet) (kind, []span, error) {
+	k, known := setKinds[s.Type]
+	if !known || !isName(s.Name) {
+		return k, nil, foreign(s.Name + " " + s.Type)
+	}
+	var items []string
+	if s.Elements != "" {
+		items = strings.Split(s.Elements, ", ")
+	}
+	list, err := spans(items, k)
+	return k, list, err
+}
+
+// refill writes the messages that change the elements of a set.
+func (b *batch) refill(r *nft.Refill) error {
+	_, gone, err := elementsOf(&nft.ListedSet{Name: r.Name, Type: r.Type, Elements: r.Remove})
+	if err != nil {
+		return err
+	}
+	_, list, err := elementsOf(&nft.ListedSet{Name: r.Name, Type: r.Type, Elements: r.Add})
+	if err != nil {
+		return err
+	}
+	s := &set{name: r.Name, elements: ends(list)}
+	if r.Whole {
+		b.flushSet(r.Name)
+		s.elements = bounds(list)
+	}
+	b.deleteElements(&set{name: r.Name, elements: ends(gone)})
+	b.addElements(s)
+	return nil
 }
 
 // make writes the messages that create sets, and chains with their rules.
@@ -124,13 +149,10 @@ func (s *Socket) Change(ctx context.Context, table, prefix string, change *nft.C
 				return err
 			}
 		}
-		for i := range change.Refilled {
-			s, err := named(&change.Refilled[i])
-			if err != nil {
+		for i := range change.Refills {
+			if err := b.refill(&change.Refills[i]); err != nil {
 				return err
 			}
-			b.flushSet(s.name)
-			b.addElements(s)
 		}
 		for _, name := range slices.Concat(change.GoneChains, change.GoneSets) {
 			if !isName(name) {

@@ -84,12 +84,18 @@ func intervals(list []span) (elements []element, flags uint32) {
 	return bounds(list), unix.NFT_SET_INTERVAL
 }
 
-// bounds returns the starts of spans, and the values after their ends.
-func bounds(list []span) (elements []element) {
+// bounds returns the elements of a set with these spans: an end at the lowest value, unless a span starts there, and those of the spans.
+func bounds(list []span) []element {
+	if len(list) == 0 || zero(list[0].first) {
+		return ends(list)
+	}
+	lowest := element{key: make([]byte, len(list[0].first)), flags: unix.NFT_SET_ELEM_INTERVAL_END}
+	return append([]element{lowest}, ends(list)...)
+}
+
+// ends returns the starts of spans, and the values after their ends.
+func ends(list []span) (elements []element) {
 	for i, s := range list {
-		if i == 0 && !zero(s.first) {
-			elements = append(elements, element{key: make([]byte, len(s.first)), flags: unix.NFT_SET_ELEM_INTERVAL_END})
-		}
 		e := element{key: s.first}
 		next, more := after(s.last)
 		if !more {
