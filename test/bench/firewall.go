@@ -17,6 +17,9 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
+	"edge.internal/gateway/internal/kit/host/helper"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -54,7 +57,7 @@ func measureFirewall(ctx context.Context, s settings) ([]goal, error) {
 			},
 			func(time.Duration) (float64, error) { return f.bare(ctx) },
 			func(time.Duration) (float64, error) { return f.bareRule(ctx) },
-			func(time.Duration) (float64, error) { return f.agent.tell("whole " + kept + ".bench") })
+			func(time.Duration) (float64, error) { return f.agent.tell("whole " + kept) })
 		if err != nil {
 			return goals, err
 		}
@@ -323,6 +326,7 @@ func filterAgent() error {
 	if err != nil {
 		return err
 	}
+	gateway := helper.New(machine, host.HelperSocket)
 	var kernel nfnl.Socket
 	return serveAgent(func(verb, path string) (v float64, err error) {
 		switch verb {
@@ -331,7 +335,10 @@ func filterAgent() error {
 			if err != nil {
 				return 0, err
 			}
-			return seconds(func() error { _, err := kernel.Load(context.Background(), benchTable, string(text)); return err })
+			return seconds(func() error {
+				_, err := gateway.FilterLoad(context.Background(), host.File{Place: nftables.Table, Content: text})
+				return err
+			})
 		case "rule":
 			text, err := os.ReadFile(filepath.Clean(path))
 			if err != nil {

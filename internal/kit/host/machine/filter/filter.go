@@ -80,7 +80,7 @@ func (s *Filter) FilterChanges(ctx context.Context, changed func()) error {
 	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return err
 	}
-	return nfnl.FollowChanges(ctx, changed)
+	return s.netfilter.FollowChanges(ctx, changed)
 }
 
 func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error) {

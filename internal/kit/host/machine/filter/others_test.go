@@ -146,6 +146,8 @@ func TestFilterChanges(t *testing.T) {
 	wait("a large table")
 	nftRun(t, "add", "table", "ip", "neighbour")
 	wait("another table")
+	loadOwn(t, s) // nobody is subscribed in the meantime
+	wait("a table of our own")
 	nftRun(t, "flush", "ruleset")
 	wait("an empty ruleset")
 	stop()

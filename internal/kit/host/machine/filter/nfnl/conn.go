@@ -83,6 +83,8 @@ func (c *conn) until(ctx context.Context) func() bool {
 type Socket struct {
 	mu   sync.Mutex
 	idle *conn
+
+	followers followers
 }
 
 // use calls f with a connection. A connection that has failed is not reused.

@@ -117,16 +117,18 @@ func (s *Socket) Load(ctx context.Context, table, text string) (generation uint3
 		return 0, err
 	}
 	b.finish()
-	err = s.use(ctx, func(c *conn) (err error) {
-		for range attempts {
-			if generation, err = c.generation(ctx); err != nil {
-				return err
+	err = s.followers.without(func() error {
+		return s.use(ctx, func(c *conn) (err error) {
+			for range attempts {
+				if generation, err = c.generation(ctx); err != nil {
+					return err
+				}
+				if err = c.commit(ctx, b, generation, nil); !errors.Is(err, unix.ERESTART) {
+					return err
+				}
 			}
-			if err = c.commit(ctx, b, generation, nil); !errors.Is(err, unix.ERESTART) {
-				return err
-			}
-		}
-		return errUnstable
+			return errUnstable
+		})
 	})
 	return generation + 1, err
 }
@@ -222,7 +224,7 @@ func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed 
 	}
 	if removed != nil && !c.enlarged {
 		// The notifications about the rules all arrive before the first of them can be read.
-		if err := c.option(unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
+		if err := c.option(unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
 			return err
 		}
 		c.enlarged = true
@@ -257,7 +259,7 @@ func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed 
 // send enlarges the send buffer if it must: a transaction is a single datagram, however long it is.
 func (c *conn) send(out []byte) error {
 	if len(out) > c.sendBuffer {
-		if err := c.option(unix.SO_SNDBUFFORCE, len(out)); err != nil {
+		if err := c.option(unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, len(out)); err != nil {
 			return err
 		}
 		c.sendBuffer = len(out)
@@ -269,8 +271,8 @@ func (c *conn) send(out []byte) error {
 // receiveBuffer has room for the notifications about several thousand rules.
 const receiveBuffer = 16 << 20
 
-func (c *conn) option(name, value int) error {
+func (c *conn) option(level, name, value int) error {
 	var failed error
-	err := c.raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, name, value) })
+	err := c.raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, name, value) })
 	return errors.Join(err, failed)
 }

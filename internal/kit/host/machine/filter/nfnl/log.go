@@ -77,10 +77,10 @@ func FollowLog(ctx context.Context, group uint16, sink func(batch []host.LoggedP
 
 // widen enlarges the receive buffer. Without the right to exceed the machine's limit, it does so up to the limit.
 func (c *conn) widen(size int) error {
-	if c.option(unix.SO_RCVBUFFORCE, size) == nil {
+	if c.option(unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size) == nil {
 		return nil
 	}
-	return c.option(unix.SO_RCVBUF, size)
+	return c.option(unix.SOL_SOCKET, unix.SO_RCVBUF, size)
 }
 
 func (c *conn) bindLog(ctx context.Context, group uint16) error {
