@@ -392,23 +392,36 @@ func (s *Server) at(address, port string) error {
 	return nil
 }
 
-// plan returns the step for a change of one row. It is only valid for the shape that it was planned on: a reload changes the numbers of
+// plan returns the step for a change of one row, or for a new site. It is only valid for the shape that it was planned on: a reload changes the numbers of
 // the header fields, the tables of the rate limits and the lengths of prefixes.
 func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
 	r.mu.Lock()
 	x := r.shape
 	r.mu.Unlock()
-	if x == nil || len(rows) != 1 {
+	if x == nil || len(rows) != 1 && !r.isNewSite(rows) {
 		return nil, nil
 	}
-	if rows[0].Kind == r.backends.Name {
-		return r.planBackend(rows[0]), nil
-	}
-	commands, ok, err := r.planRow(ctx, tx, x, rows[0])
-	if err != nil || !ok {
-		return nil, err
+	var take apply.Step
+	var commands []command
+	for _, row := range rows {
+		if row.Kind == r.backends.Name {
+			if take = r.planBackend(row); take == nil {
+				return nil, nil
+			}
+			continue
+		}
+		list, ok, err := r.planRow(ctx, tx, x, row)
+		if err != nil || !ok {
+			return nil, err
+		}
+		commands = append(commands, list...)
 	}
 	return func(ctx context.Context) error {
+		if take != nil {
+			if err := take(ctx); err != nil || len(commands) == 0 {
+				return err
+			}
+		}
 		r.mu.Lock()
 		now := r.shape
 		r.mu.Unlock()
@@ -417,6 +430,20 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 		}
 		return r.run(ctx, commands)
 	}, nil
+}
+
+// isNewSite reports whether the rows are what the console creates at once: a backend, its server and a domain, or two of them. None
+// of them affects what HAProxy needs for the others.
+func (r *Room) isNewSite(rows []apply.Row) bool {
+	kinds := []string{r.backends.Name, r.servers.Name, r.domains.Name}
+	for _, row := range rows {
+		i := slices.Index(kinds, row.Kind)
+		if i < 0 || row.Was != nil {
+			return false
+		}
+		kinds = slices.Delete(kinds, i, i+1)
+	}
+	return true
 }
 
 func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) ([]command, bool, error) {

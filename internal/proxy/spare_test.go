@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
@@ -103,6 +104,49 @@ func TestSpareBackendsStay(t *testing.T) {
 	}
 	if list, _, err := b.Resources.Commit(ctx, set("next", nil)); err != nil || list[0].ID != before[1].String() {
 		t.Errorf("the next one is %+v instead of %s: %v", list, before[1], err)
+	}
+}
+
+// A site with its backend and server, in one change set, needs no reload if the id of the backend is provisional.
+func TestNewSiteTakesSpareBackend(t *testing.T) {
+	_, b := running(t, func(q string) string {
+		if strings.HasPrefix(q, "add server") {
+			return "New server registered."
+		}
+		return ""
+	})
+	b.Do(t, "admin", http.MethodPost, "/backends", map[string]any{"name": "the first one, which starts HAProxy"}).Want(t, 201)
+	ctx := actor.With(t.Context(), actor.Actor{Name: "admin@example.net", Role: actor.Admin})
+	commit := func(list ...resource.Operation) []resource.Change {
+		t.Helper()
+		changes, _, err := b.Resources.Commit(ctx, resource.Set{Operations: list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changes
+	}
+	ready, before, id := spares(t, b), b.Machine.ProxyReloads(), uuid.New()
+	backend := resource.Operation{Kind: "proxy.backend", Verb: "create", ID: &id, Provisional: true, Body: wire.Raw(`{"name":"shop"}`)}
+	refer := func(body string) wire.Raw { return wire.Raw(`{"backend_id":"` + id.String() + `",` + body + `}`) }
+	site := commit(backend,
+		resource.Operation{Kind: "proxy.server", Verb: "create", Body: refer(`"name":"server-1","address":"192.0.2.1","port":80`)},
+		resource.Operation{Kind: "proxy.domain", Verb: "create", Body: refer(`"name":"shop.example.net"`)})
+	if got := b.Machine.ProxyReloads() - before; got != 0 || site[0].ID != ready[0].String() {
+		t.Errorf("%d reloads, and the backend is %s instead of %s", got, site[0].ID, ready[0])
+	}
+	var users int
+	err := b.DB.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM proxy_servers WHERE backend_id = $1) + (SELECT count(*) FROM proxy_domains WHERE backend_id = $1)", ready[0]).Scan(&users)
+	if err != nil || users != 2 {
+		t.Errorf("%d servers and domains belong to it: %v", users, err)
+	}
+	backend.Body = wire.Raw(`{"name":"mail"}`)
+	change := resource.Operation{Kind: "proxy.backend", Verb: "update", ID: &id, Body: wire.Raw(`{"name":"office"}`)}
+	if list := commit(backend, change); list[0].ID != ready[1].String() || list[1].ID != list[0].ID {
+		t.Errorf("%+v instead of changes of %s", list, ready[1])
+	}
+	change.ID, change.Provisional = &ready[1], true
+	if _, _, err := b.Resources.Commit(ctx, resource.Set{Operations: []resource.Operation{change}}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("the id of a row that exists is provisional: %v", err)
 	}
 }
 

@@ -101,12 +101,14 @@ func (r *Registry) Tables() []Table {
 
 // Operation is one step of a change set.
 type Operation struct {
-	Kind    string     `json:"kind" required:"true" doc:"Name of the kind, for example ntp.pool."`
-	Verb    string     `json:"verb" required:"true" enum:"create,update,delete" doc:"What to do."`
-	ID      *uuid.UUID `json:"id,omitzero" doc:"Which row; for a create, the id to give it."`
-	Body    wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
-	ifMatch string
-	parent  *uuid.UUID
+	Kind string     `json:"kind" required:"true" doc:"Name of the kind, for example ntp.pool."`
+	Verb string     `json:"verb" required:"true" enum:"create,update,delete" doc:"What to do."`
+	ID   *uuid.UUID `json:"id,omitzero" doc:"Which row; for a create, the id to give it."`
+	Body wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
+	// Provisional has no effect in a draft, which fixes the ids of its rows when they are added.
+	Provisional bool `json:"provisional,omitzero" doc:"For a create with an id: the gateway may choose another id, which then also replaces this one in the following operations. This makes use of the backends that HAProxy has in reserve, which need no reload."`
+	ifMatch     string
+	parent      *uuid.UUID
 	// notes, if not nil, are the only fields that the body may have.
 	notes []string
 	// prepared is a row whose Prepared fields are those of the body.
@@ -263,6 +265,7 @@ func (r *Registry) feeds(set Set) (shared, local []apply.ID, err error) {
 		c.That(h.extends == "" || op.Verb == "update", at+"verb", "A %s cannot be created or deleted, only updated.", op.Kind)
 		c.That(h.single || op.Verb == "create" || op.ID != nil, at+"id", "The id of the row is missing.")
 		c.That(op.ID == nil || *op.ID != uuid.Nil, at+"id", "The id must not be all zeros.")
+		c.That(!op.Provisional || op.Verb == "create" && op.ID != nil, at+"provisional", "Only the id of a new row can be provisional.")
 		switch {
 		case op.notes != nil:
 		case h.Local:
@@ -304,7 +307,9 @@ func (r *Registry) OnPrimary(c *httpd.Call) (bool, error) {
 
 func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error) {
 	list := make([]Change, 0, len(set.Operations))
+	preferred := map[uuid.UUID]uuid.UUID{}
 	for i, op := range set.Operations {
+		op.refer(preferred)
 		change, err := r.kinds[op.Kind].run(ctx, r, tx, op)
 		if err == nil && set.Listed {
 			err = tx.Flush(ctx) // otherwise a fault could not be attributed to this operation
@@ -315,9 +320,22 @@ func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error
 		if err := r.record(ctx, tx, change, set); err != nil {
 			return nil, err
 		}
+		if op.Provisional {
+			preferred[*op.ID] = uuid.MustParse(change.ID)
+		}
 		list = append(list, change)
 	}
 	return list, nil
+}
+
+// refer replaces provisional ids by those that the rows have got.
+func (o *Operation) refer(preferred map[uuid.UUID]uuid.UUID) {
+	for was, now := range preferred {
+		if o.ID != nil && *o.ID == was {
+			o.ID = &now
+		}
+		o.Body = bytes.ReplaceAll(o.Body, []byte(was.String()), []byte(now.String()))
+	}
 }
 
 type operationError struct {
@@ -530,13 +548,13 @@ func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 
 // newID returns the id of a new row.
 func (k *kind) newID(ctx context.Context, tx *db.Tx, op Operation, now record) (uuid.UUID, error) {
-	if op.ID != nil {
-		return *op.ID, nil
-	}
-	if k.NewID != nil {
+	if k.NewID != nil && (op.ID == nil || op.Provisional) {
 		if id, err := k.NewID(ctx, tx, now); err != nil || id != uuid.Nil {
 			return id, err
 		}
+	}
+	if op.ID != nil {
+		return *op.ID, nil
 	}
 	return uuid.NewV7()
 }

@@ -12994,6 +12994,8 @@ export interface components {
             id?: string;
             /** @description Name of the kind, for example ntp.pool. */
             kind: string;
+            /** @description For a create with an id: the gateway may choose another id, which then also replaces this one in the following operations. This makes use of the backends that HAProxy has in reserve, which need no reload. */
+            provisional?: boolean;
             /**
              * @description What to do.
              * @enum {string}

@@ -1,7 +1,7 @@
 import type { Operation } from '../../api/resource'
 import type { Values } from '../../kit/form/fields'
 
-/** The ids that the new rows get: chosen here, so that they can name each other in one change set. */
+/** Ids for the new rows, so that they can refer to each other in one change set. The gateway may choose another one for the backend. */
 export interface Ids {
   backend: string
   server: string
@@ -17,7 +17,13 @@ export const newIds = (): Ids => ({
 /** A backend with its first server. */
 export function backendOperations({ name, scheme, lb_algorithm, address, port }: Values, ids: Ids): Operation[] {
   return [
-    { kind: 'proxy.backend', verb: 'create', id: ids.backend, body: { name, scheme, lb_algorithm } },
+    {
+      kind: 'proxy.backend',
+      verb: 'create',
+      id: ids.backend,
+      provisional: true,
+      body: { name, scheme, lb_algorithm },
+    },
     {
       kind: 'proxy.server',
       verb: 'create',
