@@ -19,7 +19,7 @@ const wrongCode = '000000'
 
 test.use({ storageState: { cookies: [], origins: [] } })
 
-/** The audit log names what was done. */
+/** Expects the user's action in the audit log. */
 async function expectAudited(action: string, { email }: typeof admin) {
   expect(await read(`/audit?action=${action}&actor=${email}`), action).not.toHaveLength(0)
 }
@@ -162,7 +162,7 @@ test.describe('an administrator', () => {
       .getByRole('button', { name: 'Turn off app' })
       .click()
     await expect(page.getByRole('region', { name: 'Second factor' })).toContainText('none')
-    // One's own change is no reason to warn of somebody else's.
+    // The user's own change must not look like someone else's.
     await expect(page.getByText('Someone else changed this')).toHaveCount(0)
     await page
       .getByRole('dialog', { name: `User ${loser.email}` })
@@ -246,14 +246,14 @@ test.describe('sessions', () => {
     await expect(rows).toHaveCount(1)
     expect(await gone()).toBe(3)
     await expectAudited('auth.session.end', user)
-    // The page finds out and goes there without being loaded again.
+    // The page notices without a reload, and redirects.
     await expect(others[0]!.getByRole('heading', { name: 'Log in' })).toBeVisible()
     for (const context of contexts) await context.close()
   })
 })
 
 test.describe('a passkey', () => {
-  // A passkey belongs to a name: that of the setup.
+  // A passkey is bound to a host name: the one from the setup.
   test.use({ baseURL: `https://${name}` })
 
   test('is added, asked for at the login, and deleted', async ({ page }) => {

@@ -5,7 +5,7 @@ import { clear, expect, expectAccessible, make, put, read, settled, test } from 
 
 test.describe.configure({ mode: 'serial' })
 
-// A receiver on the LAN, where the browser is.
+// A webhook receiver on the LAN, on the browser's machine.
 const got: Record<string, string>[] = []
 const receiver = createServer((request, response) => {
   let text = ''
@@ -18,13 +18,13 @@ const receiver = createServer((request, response) => {
   })
 })
 let target = ''
-/** No channel, nothing muted, and a disk that nobody is told about. */
+/** Deletes channels and mutes, and resets the disk threshold so that no disk alert is open. */
 async function clean() {
   for (const path of ['/alerts', '/alert-mutes']) await clear(path)
   await tellFrom(90)
   await expect.poll(async () => (await read('/alerts/open')).some(({ kind }) => kind === 'system.disk')).toBe(false)
 }
-/** Says from how much on the disk is too full, and has the gateway look at it. */
+/** Sets the disk usage that raises an alert, and runs the check. */
 async function tellFrom(percent: number) {
   await put('/alerts/settings', { disk_warning_percent: percent })
   await make('/system/jobs/watch.machine/run')
@@ -66,7 +66,7 @@ test.describe('a channel', () => {
     await expect(page.getByText('The test arrived at Team')).toBeVisible()
     expect(got.at(-1)).toMatchObject({ kind: 'alert.test', severity: 'info', token: 's3cret-token' })
 
-    // What is stored is not shown, and saving the form keeps it.
+    // Stored secrets are not shown, and saving the form keeps them.
     await page.getByRole('link', { name: 'Team' }).click()
     await expect(form(page).getByLabel('Value, row 1')).toHaveValue('***SET***')
     await field(page, 'Name').fill('Operations')

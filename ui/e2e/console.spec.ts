@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, make, read, settled, sizes, test } fro
 
 // What all pages have in common.
 
-/** A finger hits what is at least this high, and as wide unless it is a whole line. */
+/** Touch targets must be at least this high, and as wide unless they fill a whole line. */
 async function expectForFingers(targets: Locator, width = 44) {
   await expect(targets.first()).toBeVisible()
   for (const target of await targets.all()) {
@@ -134,7 +134,7 @@ test('the charts of the load begin with what the gateway remembers', async ({ pa
   await page.goto('/')
   await settled(page)
   const chart = page.getByRole('img', { name: 'Load in the last hour' }).locator('canvas')
-  // The line has a colour that nothing else of the chart has.
+  // Only the line of the chart has this colour.
   const coloured = () =>
     chart.evaluate((canvas: HTMLCanvasElement) => {
       const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)

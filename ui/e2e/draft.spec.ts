@@ -22,7 +22,7 @@ const row = (page: Page, address: string) =>
   page.getByRole('table', { name: 'NTP servers' }).getByRole('row').filter({ hasText: address })
 const toDraft = (page: Page) => page.getByRole('button', { name: 'Add to draft' })
 
-/** A user whose draft no other test meets. */
+/** Logs in as a new user, whose draft no other test sees. */
 async function drafter(page: Page, name: string) {
   await page.context().clearCookies()
   await logIn(page, await makeUser(name, 'admin'))
@@ -87,7 +87,7 @@ test('changes of several pages are collected, meet those of others, and are appl
     await page.getByRole('link', { name: 'Review the draft' }).last().click()
   })
 
-  // Someone else changes the same field, and another one.
+  // Someone else changes the same field and another one.
   await put(`/ntp/pools/${kept.id}`, { maxpoll: 13, iburst: true })
   await page.reload()
   await expect(bar(page)).toHaveCount(0)

@@ -22,7 +22,7 @@ const rules = () => read('/firewall/rules')
 const makeRule = (name: string, data: object = {}) =>
   make('/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data })
 
-/** Every test begins without what it makes. */
+/** Deletes what the tests create. */
 async function clean() {
   const mine = [
     'Web for all',

@@ -25,7 +25,7 @@ async function makeServer(address: string) {
 const barOf = (page: Page) => page.getByRole('region', { name: 'Change to confirm' })
 const openIntent = (scope: Page | Locator) => scope.getByRole('button', { name: /^Reason and confirmation/ }).click()
 
-/** Adds an address object, and says how long there is to confirm that. */
+/** Adds an address object, optionally with a time to confirm it. */
 async function addObject(page: Page, name: string, seconds?: number) {
   await clear('/firewall/address-objects', name)
   await page.goto('/firewall/objects/new')
@@ -41,7 +41,7 @@ async function addObject(page: Page, name: string, seconds?: number) {
   await expect(barOf(page)).toContainText('Confirm your change: 1 address object created.')
 }
 
-/** The names of the address objects. What waits for a confirmation goes on waiting. */
+/** The names of the address objects. Leaves pending changes unconfirmed. */
 const objects = async () => {
   const path = '/api/v1/firewall/address-objects'
   const { data } = await byAPI(async (api) => (await api.get(path)).json(), { keep: false })
@@ -57,7 +57,7 @@ test('a change is found in the history, and reverted although it was edited late
   await page.getByRole('textbox', { name: 'Reason' }).fill(`Ticket ${ticket}: größere Abstände`)
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('The change is live.')).toBeVisible()
-  // Somebody edits the same field again, and another one.
+  // Someone else edits the same field and another one.
   await put(`/ntp/pools/${id}`, { maxpoll: 13, iburst: true })
 
   await page.getByRole('link', { name: 'History', exact: true }).click()
@@ -191,7 +191,7 @@ test('a row shows its history, and goes back to what it was', async ({ page }) =
 
 test('some kinds go back to a time', async ({ page }) => {
   const { id } = await makeServer('history-4.example.net')
-  // The field has whole seconds: the next one is between the two changes.
+  // The field has whole seconds, so wait for the next one: it lies between the two changes.
   const at = new Date(Math.ceil(Date.now() / 1000) * 1000)
   await expect.poll(() => Date.now()).toBeGreaterThan(at.getTime())
   await put(`/ntp/pools/${id}`, { maxpoll: 11 })

@@ -6,7 +6,7 @@ test.describe.configure({ mode: 'serial' })
 const form = (page: Page) => page.getByRole('dialog')
 const stored = (path: string) => read<Record<string, unknown>>(path)
 
-// The other tests are not about a gateway that bans.
+// Other tests expect a gateway that does not ban.
 const usual = {
   enabled: false,
   ban_duration: '4h',
@@ -73,7 +73,7 @@ test.describe('a ban', () => {
     await expect(address).toHaveAttribute('aria-invalid', 'true')
     await expect(form(page)).toContainText('is never banned')
 
-    // The browser is a machine on the inside.
+    // The browser's address, on the LAN.
     await address.fill('10.10.0.2')
     await ban.click()
     const question = page.getByRole('dialog', { name: 'Ban 10.10.0.2?' })

@@ -14,10 +14,10 @@ import {
 
 const entries = (page: Page) => page.getByRole('table', { name: 'Entries' }).getByRole('row')
 
-/** A name that a stranger could choose, in an entry of the audit log and of the service's own. */
+/** A name that an attacker could choose. It appears in the audit log and in the service's own log. */
 const hostile = '<img src=x onerror="document.title=1">'
 
-/** Makes a zone of its own, with that as its description at first. */
+/** Creates a zone with this description, and then changes the description. */
 async function note(text: string) {
   const name = `logs-${crypto.randomUUID().slice(0, 8)}`
   const zone = await make('/firewall/zones', { name, description: text })
@@ -70,7 +70,7 @@ test.describe('the logs', () => {
     await page.getByRole('button', { name: 'All', exact: true }).click()
     await expect(page).not.toHaveURL(/since=/)
 
-    // Rows are reached and opened without a mouse.
+    // Rows can be reached and opened without a mouse.
     const links = entries(page).getByRole('link')
     await links.first().focus()
     await page.keyboard.press('ArrowDown')

@@ -3,7 +3,7 @@ import { choose, clear, expect, expectAccessible, name, onGateway, plugIn, test,
 test.describe.configure({ mode: 'serial' })
 test.use({ expected: [409] })
 
-// A port for the bridge, and an address that nobody declared.
+// A port for the bridge, and an unmanaged address.
 test.beforeAll(async () => {
   await clean()
   plugIn('port1')
@@ -27,7 +27,7 @@ test('the picture shows zones, interfaces, states and addresses', async ({ page 
   const lan = picture.getByRole('link', { name: /^lan0, Ethernet, up, 10\.10\.0\.1\/24/ })
   await expect(lan).toBeVisible()
   await expect(picture.getByRole('link', { name: /^wan0.*10\.99\.0\.5\/24 unmanaged/ })).toBeVisible()
-  // The page itself makes traffic on the LAN.
+  // The page itself causes traffic on the LAN.
   await expect(lan).toHaveAccessibleName(/receiving [1-9][\d.]* (B|KiB|MiB)\/s/)
   await expect(picture.getByText('port1', { exact: true })).toBeVisible()
   await expect(page.getByText('2 interfaces are not managed yet')).toBeVisible()

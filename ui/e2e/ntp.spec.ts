@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, expectSaved, make, onGateway, test } f
 const server = '198.51.100.2'
 const without = () => clear('/ntp/pools', server)
 
-/** The server of these tests, as a new one. */
+/** Creates the server of these tests afresh. */
 async function haveServer() {
   await without()
   await make('/ntp/pools', { kind: 'server', address: server, iburst: true })
@@ -88,7 +88,7 @@ test.describe('two people', () => {
     await other.getByRole('button', { name: 'Save' }).click()
     await expect(other.getByRole('dialog')).toBeHidden()
 
-    // The news may or may not arrive before the save; either way nothing is overwritten.
+    // The notification may arrive before or after the save; either way nothing is overwritten.
     await page.getByRole('button', { name: 'Save' }).click()
     await expect(page.getByText('Someone else changed this')).toBeInViewport()
     await expect(page.getByText('admin@example.com changed: Quick start.')).toBeVisible()

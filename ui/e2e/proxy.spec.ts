@@ -1,14 +1,14 @@
 import type { Locator, Page } from '@playwright/test'
 import { choose, clear, expect, expectAccessible, make, makeAll, moveUp, read, selfMade, test } from './gateway'
 
-// Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
-// console asks again.
+// Each test continues where the previous one stopped. Reloading the proxy may drop the connection of a poll; the
+// console retries.
 test.describe.configure({ mode: 'serial' })
 const reload = 'net::ERR_FAILED'
 test.use({ expected: [reload] })
 
 const site = 'shop.example.net'
-/** No site at all, and no maintenance. */
+/** Deletes all sites, and ends maintenance. */
 async function clean() {
   for (const path of ['/domains', '/backends']) await clear(path)
   for (const { id, names } of await read('/certificates'))
@@ -22,7 +22,7 @@ const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
-/** What the API has, whatever the page shows. */
+/** What the API has stored, whatever the page shows. */
 const stored = (path: string) => read<Record<string, never>[]>(path)
 
 test.describe('a site', () => {
@@ -77,7 +77,7 @@ test('a domain has its flags, its limits and its headers', async ({ page }) => {
   await expect(row(headers as never, 'DENY')).toContainText('X-Frame-Options')
   await expectAccessible(page)
 
-  // What was typed before a header was added is still there.
+  // Adding a header keeps what was typed before.
   await form(page).getByRole('button', { name: 'Save', exact: true }).first().click()
   await expect(form(page)).toHaveCount(0)
   await expect(row(page, site)).toContainText('50 requests per 60 s')

@@ -15,7 +15,7 @@ import {
   test,
 } from './gateway'
 
-// Each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' })
 
 const zone = 'corp.example.net'
@@ -23,10 +23,10 @@ const row = (where: Page | Locator, text: string) => where.getByRole('row').filt
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
-/** What the API has, whatever the page shows. */
+/** What the API has stored, whatever the page shows. */
 const stored = (path: string) => read<Record<string, unknown>[]>(path)
 
-/** What an installation has: no service is on, and none has anything to serve. */
+/** Restores what an installation has: every service off and empty. */
 async function clean() {
   const kinds = ['/dns/zones', '/dhcp/subnets', '/forward-proxy/acls', '/radius/clients', '/radius/users']
   for (const path of kinds) await clear(path)
@@ -94,7 +94,7 @@ test('DNS says that it answers only the gateway, and answers the LAN when it is 
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Answer lan0 (10.10.0.1)' }).click()
   await expect(notice).toBeHidden()
-  // The browser is a machine on the LAN.
+  // The browser is on the LAN.
   await expect
     .poll(() => execFileSync('dig', ['+short', '@10.10.0.1', `www.${zone}`], { encoding: 'utf8' }))
     .toContain('192.0.2.10')
@@ -127,7 +127,7 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await form(page).getByLabel('Last address').fill('10.10.0.199')
   await save(form(page))
   await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
-  // DNS answers there, NTP does not.
+  // The gateway serves DNS there, but not NTP.
   expect(await stored('/dhcp/subnets')).toMatchObject([{ dns_servers: ['10.10.0.1'], ntp_servers: [] }])
 
   await switchOn(page, 'Enable DHCP')
@@ -182,7 +182,7 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await save(form(page))
   await expect(row(page, 'anna')).toContainText('20')
 
-  // A saved user keeps its password when nothing is typed.
+  // A user keeps the stored password if the field stays empty.
   await row(page, 'anna').getByRole('link', { name: 'anna', exact: true }).click()
   await expect(form(page).getByRole('textbox', { name: 'Password' })).toHaveValue('')
   await form(page).getByLabel('VLAN').fill('30')

@@ -5,7 +5,7 @@ const issuer = process.env.GATEWAY_OIDC_ISSUER
 if (!issuer) throw new Error('GATEWAY_OIDC_ISSUER must name an identity provider')
 const email = process.env.GATEWAY_OIDC_EMAIL ?? 'jane.doe@example.com'
 
-// The provider sends the browser back to the gateway's own name, so that is where the tests are.
+// The provider redirects to the gateway's host name, so the tests use it.
 test.use({
   storageState: { cookies: [], origins: [] },
   baseURL: `https://${name}`,
@@ -13,7 +13,7 @@ test.use({
 })
 test.describe.configure({ mode: 'serial' })
 
-/** As nobody has set it up, and nobody has come by it. */
+/** Removes the configuration of single sign-on, and the user that it created. */
 async function clean() {
   const none = { enabled: false, issuer: '', client_id: '', client_secret: null, allow_internal: false }
   await put('/oidc/settings', none)
@@ -77,7 +77,7 @@ test('somebody whom the provider vouches for logs in', async ({ page }) => {
     await page.getByLabel('Client secret', { exact: true }).fill(process.env.GATEWAY_OIDC_CLIENT_SECRET ?? '')
     await page.getByLabel('Enable single sign-on').check()
     await page.getByRole('button', { name: 'Test connection' }).click()
-    // The provider of the tests speaks plain HTTP, as only an internal one may.
+    // The provider of the tests speaks plain HTTP, which only an internal one may.
     await expect(page.getByRole('region', { name: 'Connection test' })).toContainText('must be an https URL')
     await page.getByLabel('Allow an internal provider').check()
     await page.getByRole('button', { name: 'Test connection' }).click()

@@ -23,7 +23,7 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   await page.getByRole('link', { name: 'Add target' }).click()
   await page.getByLabel('Endpoint').fill('https://s3.example.net')
   await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
-  // Each try has a folder of its own: what is sent to it stays there.
+  // A separate folder per attempt, because uploads stay there.
   await page.getByLabel('Folder').fill(`targets-${test.info().retry}`)
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('wrong')

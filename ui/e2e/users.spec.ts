@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, logIn, make, test } from './gateway'
 const evil = '<img src=x onerror=alert(1)>'
 const viewer = { email: 'viewer@example.com', password: 'a viewer may only look' }
 
-/** That user, as a new one. */
+/** Creates that user afresh. */
 async function haveViewer() {
   await clear('/users', viewer.email)
   await make('/users', { ...viewer, role: 'viewer' })
@@ -82,7 +82,7 @@ test('the audit search keeps its filters in the address', async ({ page }) => {
   await expect(page.getByLabel('Subject')).toHaveValue(viewer.email)
   await expect(page.getByRole('row').nth(1)).toContainText(viewer.email)
 
-  // The address of an entry shows it, whatever list it was found in.
+  // The address of an entry shows it, whatever the list contains.
   await page.getByRole('row').nth(1).getByRole('link').click()
   await expect(page.getByRole('dialog').getByText(viewer.email).first()).toBeVisible()
   await page.goto(`${new URL(page.url()).pathname}?actor=nobody`)

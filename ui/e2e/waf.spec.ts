@@ -14,8 +14,8 @@ import {
 } from './gateway'
 import { found, makeDomain, search } from './waf'
 
-// Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
-// console asks again.
+// Each test continues where the previous one stopped. Reloading the proxy may drop the connection of a poll; the
+// console retries.
 test.describe.configure({ mode: 'serial' })
 const reload = 'net::ERR_FAILED'
 test.use({ expected: [reload] })
@@ -122,7 +122,7 @@ test.describe('a filter', () => {
 })
 
 test('a request is told in words, and what was legitimate becomes an exclusion', async ({ page }) => {
-  // At level 1 a single rule finds it.
+  // At paranoia level 1 only one rule matches.
   await put(`/waf/configs/${docs.id}`, { paranoia_level: 1 })
   const reference = search(docs, '198.51.100.23')
   await page.goto('/security/waf/alerts?client=198.51.100.23')
@@ -152,7 +152,7 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
     { rule_id: 942100, path: '/search', exact: true, variable: 'ARGS', parameter: 'q', note: 'People search for SQL.' },
   ])
 
-  // It stands in the settings of the domain, and goes from there.
+  // The exclusion is in the domain's settings, and can be removed there.
   await page.goto(`/security/waf/domains/${docs.id}`)
   await expect(form(page).getByLabel('Parameter, row 1')).toHaveValue('q')
   await form(page).getByRole('button', { name: 'Remove row 1: Narrow exclusions' }).click()

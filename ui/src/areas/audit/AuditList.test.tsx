@@ -10,7 +10,7 @@ import { isLogin } from './words'
 
 afterEach(cleanup)
 
-/** A window in which the end of a short list is always in sight. */
+/** An observer that always reports the end of a list as visible. */
 class Tall {
   constructor(private readonly seen: (entries: { isIntersecting: boolean }[]) => void) {}
   observe() {
@@ -29,7 +29,7 @@ const entry = (id: number, action: string, subject: string, details?: object) =>
     details,
   }) as never
 
-/** The log of 500 domains that one change created, and of a rule and 200 logins before that. */
+/** A log: 500 domains created by one change, before that 200 logins, and before those a rule. */
 const log: AuditEntry[] = [
   ...Array.from({ length: 500 }, (_, index) => entry(index, 'proxy.domain.create', 'www', { change_set: 'a' })),
   ...Array.from({ length: 200 }, (_, index) => entry(500 + index, 'auth.login.success', 'someone')),

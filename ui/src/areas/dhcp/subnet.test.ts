@@ -4,12 +4,12 @@ import { networkOf, propose, rank, serverAt, spellings, usableName } from './sub
 describe('what is proposed for a subnet', () => {
   it.each([
     ['192.168.1.0/24', [], '192.168.1.128', '192.168.1.254', '192.168.1.1'],
-    // What was typed is an address of the network: the network counts.
+    // A host address was typed: its network counts.
     ['192.168.1.77/24', [], '192.168.1.128', '192.168.1.254', '192.168.1.1'],
     ['10.0.0.0/8', [], '10.128.0.0', '10.255.255.254', '10.0.0.1'],
     ['172.16.4.0/22', [], '172.16.6.0', '172.16.7.254', '172.16.4.1'],
     ['10.1.1.0/30', [], '10.1.1.2', '10.1.1.2', '10.1.1.1'],
-    // The gateway's own address is the gateway, and is not handed out.
+    // The gateway's own address becomes the default gateway, and stays outside the range.
     ['10.10.0.0/24', ['10.99.0.1', '10.10.0.254'], '10.10.0.1', '10.10.0.127', '10.10.0.254'],
     ['10.10.0.0/24', ['10.10.0.9'], '10.10.0.128', '10.10.0.254', '10.10.0.9'],
     ['10.10.0.0/24', ['2001:db8::1'], '10.10.0.128', '10.10.0.254', '10.10.0.1'],

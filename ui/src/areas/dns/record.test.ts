@@ -14,7 +14,7 @@ describe('the full name of a record', () => {
     ['WWW.Corp.Example.NET', 'corp.example.net', 'www.corp.example.net'],
     ['www.example.org.', 'corp.example.net', 'www.example.org'],
     ['www.', 'corp.example.net', 'www'],
-    // It ends with the letters of the zone, but is no name in it.
+    // The same ending, but no label boundary: not in the zone.
     ['mycorp.example.net', 'corp.example.net', 'mycorp.example.net.corp.example.net'],
     ['5', '10.in-addr.arpa', '5.10.in-addr.arpa'],
   ])('%j in %s is %s', (typed, zone, full) => {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { meQuery } from '../../api/session'
 import ConfirmBar from './ConfirmBar'
 
-/** What the gateway says, and what it was asked to do. */
+/** What the fake gateway answers, and the requests that it got. */
 let waiting: object[]
 let state: string
 let asked: { url: string; body: string }[]

@@ -9,7 +9,7 @@ describe('the standing of a license', () => {
     ['active', 0, 'expiring', true],
     ['expired', 0, 'expired', true],
     ['invalid', null, 'invalid', true],
-    // One of the future ends late enough, and is not valid all the same.
+    // Not valid yet: its days left do not matter.
     ['invalid', 400, 'invalid', true],
     ['trial', null, 'trial', false],
   ] as const)('%s with %s days left is %s', (status, days_left, standing, care) => {

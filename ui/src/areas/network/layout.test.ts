@@ -20,7 +20,7 @@ const tower = join(
 const overlap = (a: Box, b: Box) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height
 
-/** The lines of a path that goes up, down and sideways, as boxes without a width or a height. */
+/** Converts a path of straight lines to boxes without width or height. */
 function straight(path: string): Box[] {
   const at = { x: 0, y: 0 }
   return [...path.matchAll(/([MHV])([\d.]+)(?: ([\d.]+))?/g)].flatMap(([, verb, first, second]) => {

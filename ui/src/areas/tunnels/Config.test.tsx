@@ -14,7 +14,7 @@ afterEach(cleanup)
 const tunnel = { id: 't0', name: 'wg0', mode: 'server', client_routes: '', public_key: 'the key of wg0' } as Tunnel
 const text = '[Interface]\nPrivateKey = secret\n'
 
-/** Answers as the gateway does, and notes what was asked for. */
+/** Answers like the gateway, and records the requests. */
 function show(has_private_key: boolean, role: 'admin' | 'viewer', qr: () => Response) {
   const asked: string[] = []
   vi.stubGlobal('fetch', async ({ url }: Request) => {

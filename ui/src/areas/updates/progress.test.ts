@@ -17,7 +17,7 @@ describe('the reload after an upgrade', () => {
     expect(mustReload('1.0.0', '1.0.0', sessionStorage)).toBe(false)
     expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(true)
     expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(false)
-    // Taken back.
+    // A downgrade.
     expect(mustReload('1.1.0', '1.0.0', sessionStorage)).toBe(true)
   })
   it.each([
@@ -37,7 +37,7 @@ it.each([
   ['1', '2', true, true, 'security'],
   ['', '2', false, false, 'notInstalled'],
   ['1', '', false, false, 'unknown'],
-  // What the operator holds back is not offered.
+  // Packages that an operator holds are not offered.
   ['1', '1', false, true, 'current'],
 ] as const)('installed %s, available %s: %s %s is %s', (installed, available, upgradable, security, standing) => {
   expect(standingOf({ name: 'x', newer: [], installed, available, upgradable, security })).toBe(standing)

@@ -28,7 +28,7 @@ let asked: { url: string; body: string }[]
 
 beforeEach(() => {
   asked = []
-  // A text area that grows asks for it; this page has none.
+  // An autosizing text area needs document.fonts, which the test environment lacks.
   Object.defineProperty(document, 'fonts', { value: new EventTarget(), configurable: true })
   vi.stubGlobal('fetch', async (request: Request) => {
     const { pathname } = new URL(request.url)

@@ -12,7 +12,7 @@ const asked = vi.fn()
 beforeEach(() => remove.mockClear())
 afterEach(cleanup)
 
-/** Opens the dialog on a gateway that answers the question about the deletion so. */
+/** Opens the dialog with a gateway that answers the check like this. */
 async function open(status: number, body: object) {
   vi.stubGlobal('fetch', async (request: Request) => {
     asked(await request.json())

@@ -29,7 +29,7 @@ const field = { label: 'Address' }
 addTexts('test', { thing: { address: field, deleteText: 'It goes.' } })
 addTexts('test', { net: { network: { label: 'Network' }, gateway: { label: 'Gateway' } } })
 
-/** Nobody gave a reason, and nothing is to be confirmed. */
+/** No reason, and no confirmation. */
 const unsaid = { reason: '', within: 0 }
 const stored = { value: { id: '1', address: 'a.example.com' }, etag: '"1"', applied: [] }
 let things: Resource<Thing>

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { gapAt, gapOf, placeIn, scrollNear } from './place'
 
 it('knows the place of a row by the gap that it is put into', () => {
-  // Of four rows, the second: before the first, where it is, behind the third, at the end.
+  // The second of four rows: before the first, where it is, after the third, at the end.
   expect([0, 1, 2, 3, 4].map((gap) => placeIn(gap, 1))).toEqual([0, 1, 1, 2, 3])
   for (const place of [0, 1, 2, 3]) expect(placeIn(gapOf(place, 1), 1)).toBe(place)
 })
