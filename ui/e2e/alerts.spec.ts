@@ -46,7 +46,7 @@ const field = (page: Page, name: string) => form(page).getByRole('textbox', { na
 test.describe('a channel', () => {
   test.use({ expected: [400] })
 
-  test('is made, tested, and told', async ({ page }) => {
+  test('is created, tested, and notified', async ({ page }) => {
     await page.goto('/operations/alerts/channels')
     await expect(page.getByText('No channels')).toBeVisible()
     await page.getByRole('link', { name: 'Add a channel' }).click()
@@ -77,7 +77,7 @@ test.describe('a channel', () => {
     expect(got.at(-1)).toMatchObject({ token: 's3cret-token' })
   })
 
-  test('of e-mail is refused where it lacks something', async ({ page }) => {
+  test('for email is refused if something is missing', async ({ page }) => {
     await page.goto('/operations/alerts/channels/new')
     await form(page).getByText('E-mail', { exact: true }).click()
     await field(page, 'Target').fill('ops@example.net')
@@ -92,7 +92,7 @@ test.describe('a channel', () => {
   })
 })
 
-test('what goes wrong is told, shown, and over', async ({ page }) => {
+test('a problem is reported, shown, and resolved', async ({ page }) => {
   // Every machine uses more than one percent of its disk.
   await page.goto('/')
   await settled(page)
@@ -126,7 +126,7 @@ test('a kind is muted from an alert', async ({ page }) => {
   await expect(page.getByRole('row', { name: /system\.disk/ })).toContainText('A new disk comes')
 })
 
-test('jobs say what they did, and run now', async ({ page }) => {
+test('jobs show their last result, and can be run at once', async ({ page }) => {
   await page.goto('/operations/jobs')
   const row = page.getByRole('row', { name: /watch\.license/ })
   await expect(row).toContainText('done', { timeout: 60_000 })

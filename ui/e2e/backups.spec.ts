@@ -12,7 +12,7 @@ const clean = async () => {
 test.beforeAll(clean)
 test.afterAll(clean)
 
-test('a backup is made, proven, restored and deleted', async ({ page }) => {
+test('a backup is made, verified, restored and deleted', async ({ page }) => {
   await page.goto('/')
   await settled(page)
   await page.getByRole('link', { name: 'Backups' }).click()

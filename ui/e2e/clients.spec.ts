@@ -73,7 +73,7 @@ test('a client is blocked and unblocked', async ({ page }) => {
   await expect.poll(answered).toBe(true)
 })
 
-test('a client gets a name and its address for good', async ({ page }) => {
+test('a client gets a name and a fixed address', async ({ page }) => {
   const range = { range_start: '10.10.0.128', range_end: '10.10.0.199' }
   await make('/dhcp/subnets', { interface: 'lan0', cidr: '10.10.0.0/24', ...range })
   await open(page)

@@ -59,7 +59,7 @@ async function look(page: Page, name: string) {
   await page.setViewportSize({ width: 1280, height: 800 })
 }
 
-test('a second gateway joins by the setup wizard', async ({ page, browser }) => {
+test('a second gateway joins through the setup wizard', async ({ page, browser }) => {
   await logIn(page, admin)
   await page.goto('/system/cluster')
   await expect(page.getByText('This gateway works alone')).toBeVisible()
@@ -117,7 +117,7 @@ test('a second gateway joins by the setup wizard', async ({ page, browser }) => 
   await expect(card(page, names[1])).toContainText(/In sync with the primary: (nothing|\d rows?) differed/)
 })
 
-test('a node that differs is shown with its tables, and is the same after a repair', async ({ page }) => {
+test('a node that drifted shows its tables, and is identical again after a repair', async ({ page }) => {
   await logIn(page, admin)
   await page.request.post('/api/v1/dns/zones', { data: { name: 'drift.example.net' } })
   const rows = (sql: string) =>
@@ -141,7 +141,7 @@ test('a node that differs is shown with its tables, and is the same after a repa
 
 // The gateway reports the progress of an update from a state file, so the test writes that file. A lab has no apt, so
 // the offer is faked.
-test('an update of all nodes is offered, shown while it runs, and says where it stopped', async ({ page }) => {
+test('an update of all nodes is offered, shows its progress, and says where it stopped', async ({ page }) => {
   await logIn(page, admin)
   const panel = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Update of all nodes' }) })
   await page.goto('/system/cluster')
@@ -228,7 +228,10 @@ test('an update of all nodes is offered, shown while it runs, and says where it 
   await page.unroute('**/api/v1/system/package-versions')
 })
 
-test('a change that is made on a standby waits at the primary, and is settled on either', async ({ page, browser }) => {
+test('a change on a standby is pending on the primary, and can be kept or undone on either', async ({
+  page,
+  browser,
+}) => {
   await logIn(page, admin)
   const other = await onSecond(browser)
   await logIn(other, admin)
@@ -262,7 +265,7 @@ test('a change that is made on a standby waits at the primary, and is settled on
   await other.context().close()
 })
 
-test('a standby says where changes are made, is promoted when the primary is away, and what that one alone had is applied again', async ({
+test('a standby says where to make changes, is promoted while the primary is away, and changes that only the primary had are applied again', async ({
   page,
   browser,
 }) => {

@@ -53,7 +53,7 @@ test('a document is exported, edited, previewed and applied', async ({ page }) =
   expect(await pools()).toContain('document.example.net')
 })
 
-test('a haproxy.cfg becomes a document, and what it leaves out is named', async ({ page }) => {
+test('a haproxy.cfg becomes a document, and what is left out is listed', async ({ page }) => {
   await page.goto('/operations/configuration')
   await page.getByText('haproxy.cfg', { exact: true }).click()
   await page

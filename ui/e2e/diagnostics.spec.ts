@@ -2,7 +2,7 @@ import { choose, expect, expectAccessible, settled, test } from './gateway'
 
 const base = '/operations/diagnostics'
 
-test('a tool shows its output while it runs, and is remembered', async ({ page }) => {
+test('a tool shows its output while it runs, and stays in the history', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('link', { name: 'Diagnostics' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Diagnostics' })).toBeVisible()
@@ -28,7 +28,7 @@ test('a tool shows its output while it runs, and is remembered', async ({ page }
   await expectAccessible(page)
 })
 
-test.describe('what runs', () => {
+test.describe('a running tool', () => {
   // A stopped run may answer before the browser aborts the request.
   test.use({ expected: [503] })
 
@@ -53,7 +53,7 @@ test.describe('a bad target', () => {
   })
 })
 
-test('the way to a destination is drawn as far as it goes', async ({ page }) => {
+test('the path to a destination is drawn as far as it gets', async ({ page }) => {
   await page.goto(`${base}/reachability?from=zone:lan&destination=10.10.0.1&port=3443`)
   await page.getByRole('button', { name: 'Check', exact: true }).click()
   const chain = page.getByRole('main').getByRole('listitem')
@@ -96,7 +96,7 @@ test('connections are listed, filtered, and ended', async ({ page }) => {
   await expect(page.getByText('Connection removed from the table')).toBeVisible()
 })
 
-test('packets are captured into a file', async ({ page }) => {
+test('packets are captured to a file', async ({ page }) => {
   await page.goto(`${base}/capture`)
   await choose(page, 'Interface', 'lo')
   await page.getByLabel('Seconds').fill('120')

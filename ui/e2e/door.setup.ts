@@ -90,7 +90,7 @@ test.describe('the door', () => {
   // Adding the site reloads the proxy, which may drop a connection that the page is using. The page retries.
   test.use({ expected: [400, 401, 'net::ERR_FAILED'] })
 
-  test('the setup wizard makes a LAN that works, a site and a VPN, in eight clicks', async ({ page }) => {
+  test('the setup wizard makes a working LAN, a site and a VPN in eight clicks', async ({ page }) => {
     const { data: status } = await (await page.request.get('/api/v1/setup/status')).json()
     expect(status.completed, 'the tests need a fresh gateway').toBe(false)
 
@@ -167,14 +167,14 @@ test.describe('the door', () => {
     await logOut(page)
   })
 
-  test('before the login every page of the door is accessible in both schemes', async ({ page }) => {
+  test('every page before the login is accessible in both schemes', async ({ page }) => {
     for (const path of ['/login', '/reset-password', '/setup']) {
       await page.goto(path)
       await expectFit(page)
     }
   })
 
-  test('a wrong password is told, and leads nowhere', async ({ page }) => {
+  test('a wrong password shows an error, and does not log in', async ({ page }) => {
     await page.goto('/login')
     await page.getByLabel('E-mail').fill(admin.email)
     await page.getByLabel('Password', { exact: true }).fill('not the password')
@@ -183,7 +183,7 @@ test.describe('the door', () => {
     await expect(page).toHaveURL(/\/login$/)
   })
 
-  test('a single sign-on that failed is told in a sentence', async ({ page }) => {
+  test('a failed single sign-on is explained in a sentence', async ({ page }) => {
     await page.goto('/login?sso_error=no_account')
     await expect(page.getByRole('alert')).toContainText('no account for your e-mail address')
     await page.goto('/login?sso_error=never-heard-of')
@@ -191,14 +191,14 @@ test.describe('the door', () => {
     await expect(page.getByRole('link', { name: /^Log in with/ })).toHaveCount(0)
   })
 
-  test('a reset token that nobody made is refused', async ({ page }) => {
+  test('an unknown reset token is refused', async ({ page }) => {
     await page.goto('/reset-password?token=0123456789abcdef0123456789abcdef')
     await page.getByLabel('New password').fill('another long password')
     await page.getByRole('button', { name: 'Set password' }).click()
     await expect(page.getByRole('alert')).toBeVisible()
   })
 
-  test('the login leads to the page that was asked for', async ({ page }) => {
+  test('the login returns to the requested page', async ({ page }) => {
     await page.goto('/system/users?role=admin')
     await expect(page).toHaveURL(/\/login\?next=/)
     await page.getByLabel('E-mail').fill(admin.email)

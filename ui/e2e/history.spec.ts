@@ -97,7 +97,7 @@ test('a change is found in the history, and reverted although it was edited late
   await expect(row).toContainText('reverted')
 })
 
-test.describe('when somebody was faster', () => {
+test.describe('when someone else was faster', () => {
   test.use({ expected: [412] })
 
   test('a revert is refused, and previewed again', async ({ page }) => {
@@ -144,7 +144,7 @@ test('a change that is confirmed stays', async ({ page }) => {
   expect(set?.state).toBe('confirmed')
 })
 
-test('a change that nobody confirms goes back, and everybody is told', async ({ page, browser }) => {
+test('an unconfirmed change is reverted, and everyone is told', async ({ page, browser }) => {
   const other = await browser.newPage({ baseURL, ignoreHTTPSErrors: true, storageState: undefined })
   await logIn(other, await makeUser('colleague', 'admin'))
   await addObject(page, 'brief-host', 60)
@@ -170,7 +170,7 @@ test('a change can be undone without waiting', async ({ page }) => {
   expect(await objects()).not.toContain('undone-host')
 })
 
-test('a row shows its history, and goes back to what it was', async ({ page }) => {
+test('a row shows its history, and can be reverted to an earlier state', async ({ page }) => {
   const { id } = await makeServer('history-3.example.net')
   await put(`/ntp/pools/${id}`, { maxpoll: 11 })
   await put(`/ntp/pools/${id}`, { maxpoll: 12 })
@@ -189,7 +189,7 @@ test('a row shows its history, and goes back to what it was', async ({ page }) =
   await expect(entries).toHaveCount(4)
 })
 
-test('some kinds go back to a time', async ({ page }) => {
+test('some kinds can be reverted to a point in time', async ({ page }) => {
   const { id } = await makeServer('history-4.example.net')
   // The field has whole seconds, so wait for the next one: it lies between the two changes.
   const at = new Date(Math.ceil(Date.now() / 1000) * 1000)
@@ -211,7 +211,7 @@ test('some kinds go back to a time', async ({ page }) => {
   expect(await read(`/ntp/pools/${id}`)).toMatchObject({ maxpoll: 10 })
 })
 
-test('how long the history is kept is a setting', async ({ page }) => {
+test('the retention of the history is a setting', async ({ page }) => {
   await put('/system/retention', { history_days: 365 })
   await page.goto('/system/settings')
   const days = page.getByLabel('History (days)')

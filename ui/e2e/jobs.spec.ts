@@ -138,7 +138,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       await expect(form.getByLabel('Target address')).toHaveValue('10.10.0.2')
     })
 
-    test.describe('on a proxy that is reloaded', () => {
+    test.describe('on a reloading proxy', () => {
       // Adding a backend reloads the proxy, which may drop a connection that the page is using. The page retries.
       test.use({ expected: ['net::ERR_FAILED'] })
 
@@ -172,7 +172,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       expect(await clicks()).toBeLessThanOrEqual(limit(5))
     })
 
-    test('a DNS record takes at most five clicks, its zone included', async ({ page }) => {
+    test('a DNS record takes at most five clicks, including its zone', async ({ page }) => {
       const clicks = await begin(page)
       await press(menu(page, 'DNS'))
       await press(page.getByRole('link', { name: 'Add a zone' }))
@@ -235,7 +235,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       expect(await clicks()).toBeLessThanOrEqual(limit(4))
     })
 
-    test.describe('for oneself', () => {
+    test.describe('for the own account', () => {
       test.use({ storageState: { cookies: [], origins: [] } })
 
       test('an authenticator app is set up with at most six clicks', async ({ page }) => {
@@ -255,7 +255,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       })
     })
 
-    test('why a packet is dropped takes at most three clicks', async ({ page }) => {
+    test('finding out why a packet is dropped takes at most three clicks', async ({ page }) => {
       const clicks = await begin(page)
       await press(menu(page, 'Log'))
       await expect(page.getByRole('heading', { name: 'Firewall log' })).toBeVisible() // the previous page may still be shown, and has such a mark as well
@@ -268,7 +268,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       expect(await clicks()).toBeLessThanOrEqual(limit(3))
     })
 
-    test('what has changed since yesterday takes two clicks', async ({ page }) => {
+    test('finding out what has changed since yesterday takes two clicks', async ({ page }) => {
       const zone = { name: `jobs-${name}`, description: 'for the job' }
       await clear('/firewall/zones', zone.name)
       await make('/firewall/zones', zone)

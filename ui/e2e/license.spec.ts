@@ -67,7 +67,7 @@ test('a license is pasted, checked, shown and removed', async ({ page }) => {
   await expect(page.getByText('No license is installed.')).toBeVisible()
 })
 
-test('a file is dropped, and a license that is about to expire is told on the overview', async ({ page }) => {
+test('a license file can be dropped, and the overview warns before the license expires', async ({ page }) => {
   await page.goto('/system/license/install')
   const license = sign('--subject', 'Example Ltd', '--not-after', inDays(12.5))
   const files = await page.evaluateHandle((text) => {
@@ -89,7 +89,7 @@ test('a file is dropped, and a license that is about to expire is told on the ov
   await expect(page).toHaveURL(/\/system\/license$/)
 })
 
-test('a license that has expired is told, and everything works', async ({ page }) => {
+test('an expired license is reported, and everything works', async ({ page }) => {
   // An expired license cannot be installed, so the test writes the file as if it had expired later.
   const license = sign('--subject', 'Example Ltd', '--not-before', '2020-01-01', '--not-after', '2020-12-31')
   onGateway('sh', '-c', `umask 077; printf %s "$0" > ${keyFile}`, license)
@@ -113,7 +113,7 @@ test('a license that has expired is told, and everything works', async ({ page }
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
-  test('reads the license, and is offered nothing', async ({ page }) => {
+  test('sees the license, but no actions', async ({ page }) => {
     await logIn(page, await makeUser('license-viewer'))
     await settled(page)
     await expect(page.getByText('The license is not valid.')).toHaveCount(0)

@@ -163,7 +163,7 @@ async function clean() {
 test.beforeAll(clean)
 test.afterAll(clean)
 
-test('a rule that closes the way through', async ({ browser, page }) => {
+test('a rule that blocks the way through', async ({ browser, page }) => {
   const id = await idOf('/firewall/rules', (rule) => rule.src_zone === 'lan' && rule.dst_zone === 'wan')
   const before = await calm()
   expect(await reaches(beyond)).toBe(true)
@@ -175,7 +175,7 @@ test('a rule that closes the way through', async ({ browser, page }) => {
   await expectConsole(browser, page)
 })
 
-test('a NAT rule that takes the port of the console', async () => {
+test("a NAT rule that takes the console's port", async () => {
   const before = await calm()
   // This operator uses the console by its name, on the port that all sites share.
   const browser = await chromium.launch({
@@ -200,7 +200,7 @@ test('a NAT rule that takes the port of the console', async () => {
   await browser.close()
 })
 
-test('an interface that is switched off', async ({ browser, page }) => {
+test('an interface that is turned off', async ({ browser, page }) => {
   const id = await idOf('/network-interfaces', ({ name }) => name === 'lan0')
   const before = await calm()
   await page.goto(`/network/interfaces/${id}`)
@@ -222,7 +222,7 @@ test('a wrong address', async ({ browser, page }) => {
   await expectConsole(browser, page)
 })
 
-test('a tunnel whose peer has the address of the operator', async ({ browser, page }) => {
+test("a tunnel whose peer has the operator's address", async ({ browser, page }) => {
   const tunnel = await make('/tunnel/interfaces', { name: 'wg-lockout', address_cidr: '10.88.0.1/24' })
   const before = await calm()
   await page.goto(`/vpn/tunnels/${tunnel.id}`)
@@ -238,7 +238,7 @@ test('a tunnel whose peer has the address of the operator', async ({ browser, pa
   await clear('/tunnel/interfaces', 'wg-lockout')
 })
 
-test('the peer through which the operator came', async ({ browser }) => {
+test('the peer that the operator uses', async ({ browser }) => {
   const tunnel = await make('/tunnel/interfaces', {
     name: 'wg-operator',
     address_cidr: '10.89.0.1/24',
@@ -267,7 +267,7 @@ test('the peer through which the operator came', async ({ browser }) => {
   await clean()
 })
 
-test('IPv6, over which the operator came', async ({ browser, page }) => {
+test('IPv6 while the operator uses it', async ({ browser, page }) => {
   await make('/system/ipv6', { enabled: true })
   const six = { host: 'fd00:10::1', port: 3443 }
   await expect.poll(() => reaches(six)).toBe(true)

@@ -58,7 +58,7 @@ test('the files on the gateway can be read', async ({ page }) => {
 test.describe('bad input', () => {
   test.use({ expected: [400] })
 
-  test('is complained about at its field, and nothing is lost', async ({ page }) => {
+  test('is reported at its field, and nothing is lost', async ({ page }) => {
     await page.goto('/services/ntp/servers/new')
     await page.getByLabel('Address').fill('not a host')
     await page.getByLabel('Address').press('Control+Enter')
@@ -100,7 +100,7 @@ test.describe('two people', () => {
   })
 })
 
-test('a server can be found by the palette and deleted', async ({ page }) => {
+test('a server can be found in the palette and deleted', async ({ page }) => {
   await haveServer()
   await page.goto('/')
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()

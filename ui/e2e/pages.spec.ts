@@ -99,7 +99,7 @@ base.describe(() => {
   }
 })
 
-test('what keeps people from using a page is found', async ({ page }) => {
+test('accessibility violations are found', async ({ page }) => {
   await page.goto('/')
   await settled(page)
   await page.evaluate(() => {

@@ -39,7 +39,7 @@ test.afterAll(clean)
 test.describe('a zone', () => {
   test.use({ expected: [400] })
 
-  test('is made, and its records are those of their type', async ({ page }) => {
+  test('is created, and its form has the fields of each record type', async ({ page }) => {
     await page.goto('/services/dns')
     await page.getByRole('link', { name: 'Add a zone' }).click()
     await form(page).getByRole('textbox', { name: 'Name', exact: true }).fill(zone)
@@ -71,7 +71,7 @@ test.describe('a zone', () => {
   })
 })
 
-test('an entry of a zone is found by the palette', async ({ page }) => {
+test('the palette finds a record of a zone', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('heading', { level: 1 }).waitFor()
   await page.keyboard.press('Control+K')
@@ -80,14 +80,14 @@ test('an entry of a zone is found by the palette', async ({ page }) => {
   await expect(form(page).getByLabel('Value')).toHaveValue('192.0.2.10')
 })
 
-test('the cache is flushed when it is agreed to', async ({ page }) => {
+test('the cache is flushed after a confirmation', async ({ page }) => {
   await page.goto('/services/dns/statistics')
   await page.getByRole('button', { name: 'Flush cache' }).click()
   await form(page).getByRole('button', { name: 'Flush cache' }).click()
   await expect(page.getByText('The cache is empty')).toBeVisible()
 })
 
-test('DNS says that it answers only the gateway, and answers the LAN when it is told to', async ({ page }) => {
+test('DNS warns that it only answers the gateway, and answers the LAN if told to', async ({ page }) => {
   await page.goto('/services/dns')
   const notice = page.getByText('Only the gateway itself is answered.')
   await expect(notice).toBeVisible()
@@ -100,7 +100,7 @@ test('DNS says that it answers only the gateway, and answers the LAN when it is 
     .toContain('192.0.2.10')
 })
 
-test('services offer the addresses of the gateway to listen on', async ({ page }) => {
+test("services offer the gateway's addresses to listen on", async ({ page }) => {
   for (const service of ['dns', 'radius', 'forward-proxy']) {
     await page.goto(`/services/${service}/settings`)
     await page.getByRole('combobox', { name: 'Listen on' }).click()
@@ -145,7 +145,7 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await expect(row(page, 'laptop').getByRole('link', { name: 'reserved' })).toBeVisible()
 })
 
-test('entries of the access list are put into order', async ({ page }) => {
+test('entries of the access list are reordered', async ({ page }) => {
   await page.goto('/services/forward-proxy')
   await expect(page.getByText('The forward proxy is off')).toBeVisible()
   const make = async (name: string, value: string) => {
@@ -164,7 +164,7 @@ test('entries of the access list are put into order', async ({ page }) => {
   await expect(page.getByText('Games is off')).toBeVisible()
 })
 
-test('a client gets a secret, and a user what its client is told', async ({ page }) => {
+test('a client gets a secret, and a user their reply attributes', async ({ page }) => {
   await page.goto('/services/radius/clients')
   await page.getByRole('link', { name: 'Add a client' }).click()
   await form(page).getByLabel('Name').fill('switch-1')

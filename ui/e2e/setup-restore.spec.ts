@@ -99,7 +99,7 @@ const open = async (page: Page) => {
   await expect(page.getByText("encrypted with this machine's key")).toBeVisible()
 }
 
-test('a new machine becomes the gateway of a backup', async ({ page }) => {
+test('a backup is restored on a new machine', async ({ page }) => {
   test.slow()
   const { id, content } = await backUp()
   const upload = (name: string, buffer: Buffer) =>

@@ -25,7 +25,7 @@ test.afterAll(clean)
 const step = (page: Page, text: string) =>
   page.getByRole('region', { name: 'Connection test' }).getByRole('listitem').filter({ hasText: text })
 
-test('the test of the connection says what is wrong', async ({ page }) => {
+test('the connection test shows what is wrong', async ({ page }) => {
   await logIn(page, admin)
   await page.getByRole('link', { name: 'Single sign-on' }).click()
   await expect(page.getByRole('region', { name: 'Redirect URI' })).toContainText(
@@ -45,7 +45,7 @@ test('the test of the connection says what is wrong', async ({ page }) => {
   await expect(page.getByLabel('Client ID')).toHaveAttribute('aria-invalid', 'true')
 })
 
-test('a secret is stored, never shown, and kept by an empty field', async ({ page }) => {
+test('a secret is stored, never shown, and kept if its field is empty', async ({ page }) => {
   await logIn(page, admin)
   await page.goto('/system/sso')
   const secret = page.getByLabel('Client secret', { exact: true })
@@ -68,7 +68,7 @@ test('a secret is stored, never shown, and kept by an empty field', async ({ pag
   await expect(secret).toHaveAttribute('aria-invalid', 'true')
 })
 
-test('somebody whom the provider vouches for logs in', async ({ page }) => {
+test('a user of the provider logs in', async ({ page }) => {
   await test.step('the settings are tried and saved', async () => {
     await logIn(page, admin)
     await page.goto('/system/sso')

@@ -45,7 +45,7 @@ test.afterAll(clean)
 // appears.
 test.use({ expected: ['net::ERR_NETWORK_CHANGED', 'net::ERR_SOCKET_NOT_CONNECTED'] })
 
-test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page, browser }) => {
+test('a server is created, and its peer in one dialog, which connects and is turned off', async ({ page, browser }) => {
   await page.goto('/vpn/tunnels')
   await expect(page.getByRole('heading', { name: 'No tunnels yet' })).toBeVisible()
   await page.getByRole('link', { name: 'Add a tunnel' }).click()
@@ -96,7 +96,7 @@ test('a server is made, and its peer in one dialog, which connects and is switch
   await expect(page.getByText("Anna's phone is off")).toBeVisible()
 })
 
-test('a peer with its own key has no configuration until it gets a new pair, and what is wide is marked', async ({
+test('a peer with its own key has no configuration until it gets a new pair, and wide networks are marked', async ({
   page,
 }) => {
   await page.goto(await tunnelPath())
@@ -124,7 +124,7 @@ test('a peer with its own key has no configuration until it gets a new pair, and
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
-  test('sees peers, and neither their configuration nor what changes them', async ({ page }) => {
+  test('sees peers, but neither their configuration nor any actions', async ({ page }) => {
     await logIn(page, await makeUser('tunnel-viewer'))
     await page.goto(`${await tunnelPath()}/${await idOf('/peers', 'Bern')}/config`)
     await expect(form(page)).toContainText('Only administrators')
@@ -136,7 +136,7 @@ test.describe('a viewer', () => {
   })
 })
 
-test('a peer and a tunnel are deleted; others come from a provider and from the machine', async ({ page }) => {
+test('a peer and a tunnel are deleted; others are imported from a provider and from the machine', async ({ page }) => {
   await page.goto(await tunnelPath())
   await page.getByRole('link', { name: 'Bern', exact: true }).click()
   await form(page).getByRole('button', { name: 'Delete' }).click()

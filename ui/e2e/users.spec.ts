@@ -24,7 +24,7 @@ test('text is shown as text', async ({ page }) => {
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
-  test('looks and changes nothing', async ({ page }) => {
+  test('sees everything and changes nothing', async ({ page }) => {
     await haveViewer()
     await clear('/ntp/pools', 'users.example.net')
     await make('/ntp/pools', { kind: 'server', address: 'users.example.net' })
@@ -46,7 +46,7 @@ test.describe('a viewer', () => {
 test.describe('accounts', () => {
   test.use({ expected: [400, 401] })
 
-  test('one cannot delete oneself', async ({ page }) => {
+  test('users cannot delete themselves', async ({ page }) => {
     await page.goto('/system/users?q=admin')
     await page.getByRole('table').getByRole('link').first().click()
     await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled()
@@ -62,7 +62,7 @@ test.describe('accounts', () => {
     await expect(page.getByLabel('New password')).toHaveAttribute('aria-invalid', 'true')
   })
 
-  test('a wrong current password is told at its field and keeps the session', async ({ page }) => {
+  test('a wrong current password is reported at its field, and the session continues', async ({ page }) => {
     await page.goto('/profile')
     await page.getByLabel('Current password').fill('not the password')
     await page.getByLabel('New password').fill('another long password')
@@ -73,7 +73,7 @@ test.describe('accounts', () => {
   })
 })
 
-test('the audit search keeps its filters in the address', async ({ page }) => {
+test('the audit search keeps its filters in the URL', async ({ page }) => {
   await haveViewer()
   await page.goto('/operations/audit')
   await page.getByLabel('Subject').fill(viewer.email)

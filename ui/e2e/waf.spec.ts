@@ -40,7 +40,7 @@ test.afterAll(async () => {
 test.describe('a domain', () => {
   test.use({ expected: [400, reload] })
 
-  test('is inspected when it is switched on, and wrong rules are shown with their line', async ({ page }) => {
+  test('is inspected after it is enabled, and invalid rules are shown with their line', async ({ page }) => {
     await page.goto('/')
     await page.getByRole('navigation', { name: 'Areas' }).getByRole('link', { name: 'WAF', exact: true }).click()
     const { state } = await stored('/waf/status')
@@ -79,7 +79,7 @@ test.describe('a domain', () => {
   })
 })
 
-test('alerts arrive while one looks, are filtered by the gateway, and can be shared', async ({ page }) => {
+test('alerts arrive live, are filtered by the gateway, and can be shared', async ({ page }) => {
   await page.goto('/security/waf/alerts')
   await expect(page.getByText('up to date')).toBeVisible()
   await expect(page.getByText('No alerts.')).toBeVisible()
@@ -115,13 +115,13 @@ test('alerts arrive while one looks, are filtered by the gateway, and can be sha
 test.describe('a filter', () => {
   test.use({ expected: [400, reload] })
 
-  test('that the gateway refuses says so where it was typed', async ({ page }) => {
+  test('that the gateway refuses shows the error at its field', async ({ page }) => {
     await page.goto('/security/waf/alerts?client=somewhere')
     await expect(page.getByLabel('Client', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   })
 })
 
-test('a request is told in words, and what was legitimate becomes an exclusion', async ({ page }) => {
+test('a request is explained in words, and a legitimate one becomes an exclusion', async ({ page }) => {
   // At paranoia level 1 only one rule matches.
   await put(`/waf/configs/${docs.id}`, { paranoia_level: 1 })
   const reference = search(docs, '198.51.100.23')
@@ -161,7 +161,7 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
   expect((await stored(`/waf/configs/${docs.id}`)).exclusions).toEqual([])
 })
 
-test('blocking is not switched on without a word about whom it would refuse', async ({ page }) => {
+test('switching to blocking says first whom it would refuse', async ({ page }) => {
   await page.goto('/security/waf')
   await expect(row(page, docs.name)).toContainText('requests in 7 days')
   await row(page, docs.name).getByRole('link', { name: docs.name }).click()
@@ -183,7 +183,7 @@ test('blocking is not switched on without a word about whom it would refuse', as
   if (state === 'down') await expect(tile).toContainText('agent down')
 })
 
-test('rules are found by words', async ({ page }) => {
+test('rules can be searched', async ({ page }) => {
   await page.goto('/security/waf/rules')
   await expect(page.getByText('The first 200 rules are shown.')).toBeVisible()
   await page.getByLabel('Search this list').fill('942100')
@@ -197,7 +197,7 @@ test('rules are found by words', async ({ page }) => {
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] }, expected: [401, reload] })
 
-  test('sees all of it and is offered no change', async ({ page }) => {
+  test('sees everything, but no actions', async ({ page }) => {
     await logIn(page, await makeUser('waf-viewer'))
     await page.goto('/security/waf/alerts?client=198.51.100.23')
     await row(page, '198.51.100.23')
@@ -212,7 +212,7 @@ test.describe('a viewer', () => {
 test.describe('on a phone', () => {
   test.use({ viewport: { width: 390, height: 844 } })
 
-  test('the pages with something on them fit', async ({ page }) => {
+  test('pages with content fit', async ({ page }) => {
     for (const path of ['', '/alerts', `/domains/${docs.id}`]) {
       await page.goto(`/security/waf${path}`)
       await settled(page)
@@ -221,7 +221,7 @@ test.describe('on a phone', () => {
   })
 })
 
-test('alerts are deleted when it is agreed to', async ({ page }) => {
+test('alerts are deleted after a confirmation', async ({ page }) => {
   await page.goto('/security/waf/alerts')
   await page.getByRole('button', { name: 'Delete alerts' }).click()
   await form(page).getByRole('button', { name: 'Delete alerts' }).click()

@@ -63,7 +63,7 @@ it('lets no part of the console import one above it', () => {
   expect(inKit.filter(upwards(kitFloors, 1)).map(says)).toEqual([])
 })
 
-it('lets areas import each other for a reason alone', () => {
+it('lets areas import each other only for a reason', () => {
   const found = imports
     .filter(({ from, to }) => from.startsWith('areas/') && to.startsWith('areas/'))
     .map((one) => ({ from: partOf(one.from, 1), to: partOf(one.to, 1), says: says(one) }))

@@ -62,19 +62,19 @@ function show(log: { from: number; of: (entry: AuditEntry) => boolean }) {
   )
 }
 
-it('goes on to older entries, however many of them make one line', async () => {
+it('loads older entries, however many of them share a line', async () => {
   show({ from: 0, of: (entry) => !isLogin(entry) })
   await screen.findByText('Guests to the internet')
   expect(screen.getByText('500 domains created')).toBeTruthy()
 })
 
-it('goes on while nothing of what came is shown', async () => {
+it('keeps loading while no loaded entry is shown', async () => {
   show({ from: 500, of: (entry) => !isLogin(entry) })
   await screen.findByText('Guests to the internet')
   expect(screen.queryByText('No entries.')).toBeNull()
 })
 
-it('says when the whole log has nothing to show', async () => {
+it('says if the whole log has nothing to show', async () => {
   show({ from: 500, of: () => false })
   await screen.findByText('No entries.')
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { networkOf, propose, rank, serverAt, spellings, usableName } from './subnet'
 
-describe('what is proposed for a subnet', () => {
+describe('the proposal for a subnet', () => {
   it.each([
     ['192.168.1.0/24', [], '192.168.1.128', '192.168.1.254', '192.168.1.1'],
     // A host address was typed: its network counts.
@@ -26,12 +26,12 @@ describe('what is proposed for a subnet', () => {
     '256.1.1.0/24',
     '10.0.0.1/32',
     '2001:db8::/64',
-  ])('is nothing while it is %j', (cidr) => {
+  ])('is empty while it is %j', (cidr) => {
     expect(propose(cidr, [])).toEqual({ range_start: '', range_end: '', gateway: '' })
   })
 })
 
-it('tells clients to ask the gateway where it answers', () => {
+it('announces the gateway for services that it answers', () => {
   const own = ['10.10.0.1', '2001:db8::1']
   expect(serverAt('10.10.0.1', own, ['127.0.0.1', '10.10.0.1'])).toEqual(['10.10.0.1'])
   expect(serverAt('10.10.0.1', own, ['0.0.0.0'])).toEqual(['10.10.0.1'])
@@ -52,7 +52,7 @@ it('ranks addresses by number', () => {
   ])
 })
 
-it('spells a hardware address in every way that people search for', () => {
+it('spells a MAC address in every way that people search for', () => {
   expect(spellings('52:54:00:12:34:56')).toEqual([
     '52:54:00:12:34:56',
     '52-54-00-12-34-56',
@@ -61,7 +61,7 @@ it('spells a hardware address in every way that people search for', () => {
   ])
 })
 
-it('takes a name from a client only when it is one', () => {
+it('takes only a valid name from a client', () => {
   expect(usableName('anna-laptop')).toBe('anna-laptop')
   expect(usableName('printer.corp.example.net')).toBe('printer.corp.example.net')
   for (const name of ['', '<b>x</b>', 'a b', '-x', 'x-', 'ä', 'a..b']) expect(usableName(name)).toBe('')

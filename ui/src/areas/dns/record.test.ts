@@ -21,14 +21,14 @@ describe('the full name of a record', () => {
     expect(fullName(typed, zone)).toBe(full)
   })
 
-  it('is shown with the part that all records share apart', () => {
+  it('is split into its own part and that of the zone', () => {
     expect(splitName({ name: 'www' }, 'example.net')).toEqual(['www', '.example.net'])
     expect(splitName({ name: '@' }, 'example.net')).toEqual(['example.net', ''])
     expect(splitName({ name: 'www.example.org.' }, 'example.net')).toEqual(['www.example.org', ''])
   })
 })
 
-it('shows the numbers of MX and SRV before the value, and those of no other type', () => {
+it('shows the numbers of MX and SRV before the value, and of no other type', () => {
   const plain = { value: 'mail.example.net', priority: null, weight: null, port: null }
   expect(answerOf({ ...plain, type: 'MX', priority: 10 })).toBe('10 mail.example.net')
   expect(answerOf({ ...plain, type: 'SRV', priority: 0, weight: 5, port: 5060 })).toBe('0 5 5060 mail.example.net')

@@ -51,7 +51,7 @@ it('is a VLAN on its parent, or a port', () => {
   })
 })
 
-it('hands out nothing if it is not to, and a second port of the lan needs no rule to it', () => {
+it('hands out nothing if DHCP is off, and a second port in the LAN needs no rule to it', () => {
   expect(networkOfForm({ ...guest, dhcp: false, role: 'lan', isolated: false })).toMatchObject({
     dhcp: false,
     range_start: '',

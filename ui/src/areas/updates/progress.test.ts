@@ -13,7 +13,7 @@ const broken = {
 }
 
 describe('the reload after an upgrade', () => {
-  it('comes once for each version that serves', () => {
+  it('happens once for each running version', () => {
     expect(mustReload('1.0.0', '1.0.0', sessionStorage)).toBe(false)
     expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(true)
     expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(false)
@@ -23,10 +23,10 @@ describe('the reload after an upgrade', () => {
   it.each([
     [undefined, '1.1.0'],
     ['1.0.0', undefined],
-  ])('does not come while a version is unknown: %s, %s', (loaded, serving) => {
+  ])('does not happen while a version is unknown: %s, %s', (loaded, serving) => {
     expect(mustReload(loaded, serving, sessionStorage)).toBe(false)
   })
-  it('does not come where it cannot be remembered', () => {
+  it('does not happen if it cannot be remembered', () => {
     expect(mustReload('1.0.0', '1.1.0', broken)).toBe(false)
   })
 })

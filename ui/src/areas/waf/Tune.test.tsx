@@ -42,7 +42,7 @@ afterEach(() => {
   Reflect.deleteProperty(document, 'fonts')
 })
 
-it('shows all that a request needs as one proposal, what passes then, and saves it at once', async () => {
+it('shows all that a request needs as one proposal, with what would pass, and saves it at once', async () => {
   const onClose = vi.fn()
   render(
     <MantineProvider env="test">

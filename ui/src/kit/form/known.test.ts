@@ -8,7 +8,7 @@ const sources: Fields<'ntp.pool'> = [
   { name: 'minpoll', type: 'number', max: 12 },
 ]
 
-it('begins with what the API makes of a new row', () => {
+it("starts with the API's values for a new row", () => {
   expect(startOfNew('ntp.pool', sources)).toEqual({ kind: 'pool', address: '', minpoll: 6 })
   expect(startOfNew('no.kind', sources)).toEqual({})
   const zone: Fields<'firewall.rule', 'service'> = [
@@ -20,7 +20,7 @@ it('begins with what the API makes of a new row', () => {
   expect(Object.keys(startOfNew('firewall.rule', zone))).toEqual(['src_zone'])
 })
 
-it('knows bounds, choices and what is needed from the API, unless the form says otherwise', () => {
+it('takes limits, choices and required fields from the API, unless the form says otherwise', () => {
   expect(known('ntp.pool', sources)).toMatchObject([
     { name: 'kind', options: ['pool', 'server'] },
     { name: 'address', required: true },
@@ -33,7 +33,7 @@ it('knows bounds, choices and what is needed from the API, unless the form says 
   expect(known('radius.client', secret)[0]?.required).toBeFalsy()
 })
 
-it('has no field that the API does not have', () => {
+it('rejects a field that the API does not have', () => {
   // @ts-expect-error: it is called address.
   const fields: Fields<'ntp.pool'> = [{ name: 'adress', type: 'mono' }]
   expect(fields).toHaveLength(1)
