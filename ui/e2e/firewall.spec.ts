@@ -134,9 +134,9 @@ test('rules are reordered with the keyboard and the pointer', async ({ page }) =
 
   await test.step('several are turned off and deleted with one change each', async () => {
     const copies = async () => (await rules()).filter(({ name }) => ['Between', 'First (copy)'].includes(name))
-    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
-    const bar = page.getByRole('region', { name: 'Chosen rows' })
-    await expect(bar).toContainText('2 chosen')
+    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+    const bar = page.getByRole('region', { name: 'Selected rows' })
+    await expect(bar).toContainText('2 selected')
     await expectAccessible(page)
     await bar.getByRole('button', { name: 'Turn off' }).click()
     const dialog = page.getByRole('dialog')
@@ -147,7 +147,7 @@ test('rules are reordered with the keyboard and the pointer', async ({ page }) =
     await expect(dialog).toBeHidden()
     expect((await copies()).map(({ enabled }) => enabled)).toEqual([false, false])
     await expect(bar).toBeHidden()
-    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
+    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
     await bar.getByRole('button', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
     await expect(dialog).toBeHidden()

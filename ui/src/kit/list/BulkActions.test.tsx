@@ -67,6 +67,6 @@ it('adds a deletion to the draft', async () => {
 
 it('says if there are too many', async () => {
   await show(1001)
-  await screen.findByText('Choose at most 1,000 at once.')
+  await screen.findByText('Select at most 1,000 at once.')
   expect(screen.queryByRole('button')).toBeNull()
 })
