@@ -9,11 +9,11 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Dist is the built app; it is empty in a build without the UI.
+// Dist returns the built app. It is empty in a build without the UI.
 func Dist() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
-		panic(err) // dist is part of the program
+		panic(err) // dist is embedded
 	}
 	return sub
 }

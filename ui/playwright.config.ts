@@ -1,13 +1,14 @@
 import { defineConfig } from '@playwright/test'
 import { baseURL, launch, results, sessionFile } from './e2e/gateway'
 
-// One gateway, one state: the tests run one after the other, in any order, and those behind the door after the door's, or with a key to it.
+// All tests share one gateway, so they run one after the other, in any order. The setup tests, or the setup through the
+// API, come first.
 export default defineConfig({
   testDir: 'e2e',
   outputDir: results,
   workers: 1,
   retries: 1,
-  // Long enough for a machine that has other work, too.
+  // Allows for a busy machine.
   timeout: 240_000,
   expect: { timeout: 60_000 },
   reporter: [['list'], ['./e2e/reporter.ts']],
@@ -15,15 +16,15 @@ export default defineConfig({
     baseURL,
     ignoreHTTPSErrors: true,
     viewport: { width: 1280, height: 800 },
-    // What goes away is gone: nothing has to wait for it.
+    // Closed elements disappear at once, so no test waits for animations.
     contextOptions: { reducedMotion: 'reduce' },
     screenshot: 'only-on-failure',
-    // A trace takes half as much time again, so only the second try has one, unless it is asked for.
+    // Tracing takes half as long again, so only the retry is traced, unless asked for.
     trace: process.env.GATEWAY_TRACE ? 'on' : 'on-first-retry',
     launchOptions: launch,
   },
   projects: [
-    // A gateway is set up once, and a cluster is made once: their second try takes new gateways.
+    // A gateway is set up only once, and so is a cluster. A retry needs new gateways.
     { name: 'door', testMatch: 'door.setup.ts', retries: 0 },
     { name: 'key', testMatch: 'key.setup.ts', retries: 0 },
     { name: 'cluster', testMatch: 'cluster.spec.ts', retries: 0 },

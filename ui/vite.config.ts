@@ -2,7 +2,7 @@ import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vitest/config'
 import type { Reporter } from 'vitest/node'
 
-// A test that only its second try saved is a defect all the same: it is named, with what it said the first time.
+// A test that passes only on retry is still a defect, so report it with its first error.
 const flaky: Reporter = {
   onTestCaseResult(test) {
     if (test.diagnostic()?.flaky)
@@ -15,14 +15,15 @@ const flaky: Reporter = {
 export default defineConfig({
   plugins: [react()],
   build: {
-    // dist/.gitkeep must survive, because the Go build embeds the folder: scripts/finish.mjs restores it.
+    // For scripts/size.mjs. The build empties dist, so scripts/finish.mjs moves the manifest away and restores
+    // dist/.gitkeep.
     manifest: true,
-    // An inlined asset would be a data: URL, which the content security policy allows for images alone.
+    // An inlined asset would be a data: URL, which the content security policy only allows for images.
     assetsInlineLimit: 0,
     rolldownOptions: {
       output: {
-        // Two large files instead of sixty small ones: what the login needs, and what every page of the
-        // console needs besides. Each group takes along what its modules import.
+        // Two large files instead of sixty small ones: what the login needs, and what every page of the console needs
+        // in addition. Each group includes the imports of its modules.
         codeSplitting: {
           groups: [
             { name: 'base', test: /src\/(main|door\/Door)\.tsx$/, priority: 2 },
@@ -48,7 +49,8 @@ export default defineConfig({
     reporters: ['minimal', flaky],
     retry: 1,
     testTimeout: 60_000,
-    // One page of a browser serves all files: one for each would take ten times longer. So a test takes along what it changed.
+    // All test files share one browser environment: one each would take ten times longer. So each test must undo its
+    // changes.
     isolate: false,
     restoreMocks: true,
     unstubGlobals: true,

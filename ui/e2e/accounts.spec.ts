@@ -19,7 +19,7 @@ const wrongCode = '000000'
 
 test.use({ storageState: { cookies: [], origins: [] } })
 
-/** The audit log names what was done. */
+/** Expects the user's action in the audit log. */
 async function expectAudited(action: string, { email }: typeof admin) {
   expect(await read(`/audit?action=${action}&actor=${email}`), action).not.toHaveLength(0)
 }
@@ -27,7 +27,7 @@ async function expectAudited(action: string, { email }: typeof admin) {
 test.describe('an authenticator app', () => {
   test.use({ expected: [400, 401] })
 
-  test('is enrolled, asked for at the login, replaced by a recovery code, and switched off', async ({ page }) => {
+  test('is enrolled, requested at the login, replaced by a recovery code, and turned off', async ({ page }) => {
     test.slow()
     const user = await makeUser('totp')
     await logIn(page, user)
@@ -146,7 +146,7 @@ test.describe('an authenticator app', () => {
 })
 
 test.describe('an administrator', () => {
-  test('lets somebody in who has lost the phone', async ({ page }) => {
+  test('lets a user in who has lost their phone', async ({ page }) => {
     const boss = await makeUser('boss', 'admin')
     const loser = await makeUser('loser')
     await enrol(loser)
@@ -162,7 +162,7 @@ test.describe('an administrator', () => {
       .getByRole('button', { name: 'Turn off app' })
       .click()
     await expect(page.getByRole('region', { name: 'Second factor' })).toContainText('none')
-    // One's own change is no reason to warn of somebody else's.
+    // The user's own change must not look like someone else's.
     await expect(page.getByText('Someone else changed this')).toHaveCount(0)
     await page
       .getByRole('dialog', { name: `User ${loser.email}` })
@@ -216,7 +216,7 @@ test('an API token is made, used and deleted', async ({ page, playwright }) => {
 })
 
 test.describe('sessions', () => {
-  test('one ends another, and all others', async ({ page, browser }) => {
+  test('one session ends another, and all others', async ({ page, browser }) => {
     const user = await makeUser('busy')
     await logIn(page, user)
     const elsewhere = () =>
@@ -246,17 +246,17 @@ test.describe('sessions', () => {
     await expect(rows).toHaveCount(1)
     expect(await gone()).toBe(3)
     await expectAudited('auth.session.end', user)
-    // The page finds out and goes there without being loaded again.
+    // The page notices without a reload, and redirects.
     await expect(others[0]!.getByRole('heading', { name: 'Log in' })).toBeVisible()
     for (const context of contexts) await context.close()
   })
 })
 
 test.describe('a passkey', () => {
-  // A passkey belongs to a name: that of the setup.
+  // A passkey is bound to a host name: the one from the setup.
   test.use({ baseURL: `https://${name}` })
 
-  test('is added, asked for at the login, and deleted', async ({ page }) => {
+  test('is added, requested at the login, and deleted', async ({ page }) => {
     const user = await makeUser('keyholder')
     const devices = await page.context().newCDPSession(page)
     await devices.send('WebAuthn.enable')
@@ -308,7 +308,7 @@ test.describe('a passkey', () => {
     })
   })
 
-  test('is explained where the browser has none', async ({ page }) => {
+  test('is explained if the browser does not support it', async ({ page }) => {
     await page.addInitScript(() => Reflect.deleteProperty(window, 'PublicKeyCredential'))
     await logIn(page, await makeUser('keyless'))
     await page.goto('/profile/two-factor')

@@ -5,7 +5,7 @@ import { clear, expect, expectAccessible, make, put, read, settled, test } from 
 
 test.describe.configure({ mode: 'serial' })
 
-// A receiver on the LAN, where the browser is.
+// A webhook receiver on the LAN, on the browser's machine.
 const got: Record<string, string>[] = []
 const receiver = createServer((request, response) => {
   let text = ''
@@ -18,13 +18,13 @@ const receiver = createServer((request, response) => {
   })
 })
 let target = ''
-/** No channel, nothing muted, and a disk that nobody is told about. */
+/** Deletes channels and mutes, and resets the disk threshold so that no disk alert is open. */
 async function clean() {
   for (const path of ['/alerts', '/alert-mutes']) await clear(path)
   await tellFrom(90)
   await expect.poll(async () => (await read('/alerts/open')).some(({ kind }) => kind === 'system.disk')).toBe(false)
 }
-/** Says from how much on the disk is too full, and has the gateway look at it. */
+/** Sets the disk usage that raises an alert, and runs the check. */
 async function tellFrom(percent: number) {
   await put('/alerts/settings', { disk_warning_percent: percent })
   await make('/system/jobs/watch.machine/run')
@@ -46,7 +46,7 @@ const field = (page: Page, name: string) => form(page).getByRole('textbox', { na
 test.describe('a channel', () => {
   test.use({ expected: [400] })
 
-  test('is made, tested, and told', async ({ page }) => {
+  test('is created, tested, and notified', async ({ page }) => {
     await page.goto('/operations/alerts/channels')
     await expect(page.getByText('No channels')).toBeVisible()
     await page.getByRole('link', { name: 'Add a channel' }).click()
@@ -66,7 +66,7 @@ test.describe('a channel', () => {
     await expect(page.getByText('The test arrived at Team')).toBeVisible()
     expect(got.at(-1)).toMatchObject({ kind: 'alert.test', severity: 'info', token: 's3cret-token' })
 
-    // What is stored is not shown, and saving the form keeps it.
+    // Stored secrets are not shown, and saving the form keeps them.
     await page.getByRole('link', { name: 'Team' }).click()
     await expect(form(page).getByLabel('Value, row 1')).toHaveValue('***SET***')
     await field(page, 'Name').fill('Operations')
@@ -77,7 +77,7 @@ test.describe('a channel', () => {
     expect(got.at(-1)).toMatchObject({ token: 's3cret-token' })
   })
 
-  test('of e-mail is refused where it lacks something', async ({ page }) => {
+  test('for email is refused if something is missing', async ({ page }) => {
     await page.goto('/operations/alerts/channels/new')
     await form(page).getByText('E-mail', { exact: true }).click()
     await field(page, 'Target').fill('ops@example.net')
@@ -92,7 +92,7 @@ test.describe('a channel', () => {
   })
 })
 
-test('what goes wrong is told, shown, and over', async ({ page }) => {
+test('a problem is reported, shown, and resolved', async ({ page }) => {
   // Every machine uses more than one percent of its disk.
   await page.goto('/')
   await settled(page)
@@ -126,7 +126,7 @@ test('a kind is muted from an alert', async ({ page }) => {
   await expect(page.getByRole('row', { name: /system\.disk/ })).toContainText('A new disk comes')
 })
 
-test('jobs say what they did, and run now', async ({ page }) => {
+test('jobs show their last result, and can be run at once', async ({ page }) => {
   await page.goto('/operations/jobs')
   const row = page.getByRole('row', { name: /watch\.license/ })
   await expect(row).toContainText('done', { timeout: 60_000 })

@@ -1,7 +1,7 @@
 import { admin, clear, expect, expectAccessible, logIn, renewSession, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
-// The gateway is away while its data are replaced.
+// The gateway is unreachable while it replaces its data.
 test.use({ expected: [401, 404, 502, 503, 'net::ERR_', 'WebSocket'] })
 
 const clean = async () => {
@@ -12,7 +12,7 @@ const clean = async () => {
 test.beforeAll(clean)
 test.afterAll(clean)
 
-test('a backup is made, proven, restored and deleted', async ({ page }) => {
+test('a backup is made, verified, restored and deleted', async ({ page }) => {
   await page.goto('/')
   await settled(page)
   await page.getByRole('link', { name: 'Backups' }).click()

@@ -2,10 +2,10 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import type { Page } from '@playwright/test'
 import { clear, disconnect, expect, expectAccessible, make, test } from './gateway'
 
-// Each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' })
 
-// The browser is a machine on the inside. Another one beside it, with a MAC address of a real vendor, is the client.
+// The browser's machine is on the LAN. A second client next to it has the MAC address of a real vendor.
 const link = 'guest0'
 const mac = '00:00:0c:12:34:56'
 const address = '10.10.0.77'
@@ -15,7 +15,7 @@ const answered = () => spawnSync('curl', page80).status === 0
 const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text })
 const form = (page: Page) => page.getByRole('dialog')
 
-/** Without the block and the reservation of an earlier try. */
+/** Removes the block and the reservation of an earlier attempt. */
 async function clean() {
   for (const path of ['/firewall/rules', '/firewall/address-groups']) await clear(path, 'Blocked clients')
   await clear('/dhcp/subnets', '10.10.0.0/24')
@@ -73,7 +73,7 @@ test('a client is blocked and unblocked', async ({ page }) => {
   await expect.poll(answered).toBe(true)
 })
 
-test('a client gets a name and its address for good', async ({ page }) => {
+test('a client gets a name and a fixed address', async ({ page }) => {
   const range = { range_start: '10.10.0.128', range_end: '10.10.0.199' }
   await make('/dhcp/subnets', { interface: 'lan0', cidr: '10.10.0.0/24', ...range })
   await open(page)
@@ -81,7 +81,7 @@ test('a client gets a name and its address for good', async ({ page }) => {
   await expect(form(page).getByLabel('MAC address')).toHaveValue(mac)
   await form(page).getByLabel('Name').fill('guest-tv')
   await form(page).getByRole('button', { name: 'Save' }).click()
-  // The row may come before the form knows that it is saved, and a page with an unsaved form is not left without a question.
+  // The row may appear before the form has heard of the save, and leaving a page with an unsaved form asks first.
   await expect(form(page)).toBeHidden()
   await expect(row(page, 'guest-tv')).toBeVisible()
   await page.goto('/network/clients')

@@ -16,12 +16,12 @@ const second = process.env.GATEWAY_SECOND_URL ?? ''
 const secondToken = process.env.GATEWAY_SECOND_SETUP_TOKEN ?? ''
 const names = ['gateway1.lab.internal', 'gateway2.lab.internal'] as const
 
-// Long enough for a machine that has other work, too.
+// Allows for a busy machine.
 test.describe.configure({ mode: 'serial', timeout: 600_000 })
-// A node that is cut off refuses, and asks for a login on its own.
+// A node that is cut off refuses requests, and needs its own login.
 test.use({ keeps: false, expected: [400, 401, 403, 404, 409, 503, 'net::ERR_', 'WebSocket'] })
 
-/** Breaks the link between the nodes, or mends it. */
+/** Cuts or restores the link between the nodes. */
 const cable = (verb: 'cut' | 'heal') =>
   execFileSync(process.env.GATEWAY_LAB ?? '', [verb, 'gateway1', 'cluster', '--dir', process.env.GATEWAY_LAB_DIR ?? ''])
 
@@ -33,7 +33,7 @@ const on = (node: string, input: string, ...command: string[]) =>
     { input, encoding: 'utf8' },
   )
 
-/** A page of the second gateway. */
+/** Opens a page of the second gateway. */
 const onSecond = async (browser: Browser) =>
   (
     await browser.newContext({ baseURL: second, ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })
@@ -41,7 +41,7 @@ const onSecond = async (browser: Browser) =>
 
 const card = (page: Page, name: string) => page.getByRole('article', { name })
 
-/** Looks at a page in both schemes, on a desk and on a phone. */
+/** Checks a page in both schemes, on a desktop and on a phone. */
 async function look(page: Page, name: string) {
   for (const colorScheme of schemes) {
     await page.emulateMedia({ colorScheme })
@@ -59,7 +59,7 @@ async function look(page: Page, name: string) {
   await page.setViewportSize({ width: 1280, height: 800 })
 }
 
-test('a second gateway joins by the setup wizard', async ({ page, browser }) => {
+test('a second gateway joins through the setup wizard', async ({ page, browser }) => {
   await logIn(page, admin)
   await page.goto('/system/cluster')
   await expect(page.getByText('This gateway works alone')).toBeVisible()
@@ -90,7 +90,7 @@ test('a second gateway joins by the setup wizard', async ({ page, browser }) => 
   await expect(other.getByRole('textbox', { name: 'Join token' })).toHaveAttribute('aria-invalid', 'true')
   await expectAccessible(other)
   await other.getByRole('textbox', { name: 'Join token' }).fill(token)
-  // The primary's reverse proxy may not show the certificate for nodes that join yet.
+  // The primary's reverse proxy may not serve the certificate for joining nodes yet.
   const joined = other.getByRole('heading', { name: `${names[1]} has joined the cluster` })
   await expect(async () => {
     const join = other.getByRole('button', { name: 'Join', exact: true })
@@ -113,11 +113,11 @@ test('a second gateway joins by the setup wizard', async ({ page, browser }) => 
 
   await card(page, names[1]).getByRole('button', { name: 'Repair' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Repair' }).click()
-  // Not those that differed when it joined; one may be on its way.
+  // Not the rows that differed at the join. A row may be in transit, so the count can be above 0.
   await expect(card(page, names[1])).toContainText(/In sync with the primary: (nothing|\d rows?) differed/)
 })
 
-test('a node that differs is shown with its tables, and is the same after a repair', async ({ page }) => {
+test('a node that drifted shows its tables, and is identical again after a repair', async ({ page }) => {
   await logIn(page, admin)
   await page.request.post('/api/v1/dns/zones', { data: { name: 'drift.example.net' } })
   const rows = (sql: string) =>
@@ -139,8 +139,9 @@ test('a node that differs is shown with its tables, and is the same after a repa
   expect(rows(has).trim()).toBe('1')
 })
 
-// What the gateway says of an update is its own: the state that it keeps is put in its place. A lab has no apt, so what is offered is fake.
-test('an update of all nodes is offered, shown while it runs, and says where it stopped', async ({ page }) => {
+// The gateway reports the progress of an update from a state file, so the test writes that file. A lab has no apt, so
+// the offer is faked.
+test('an update of all nodes is offered, shows its progress, and says where it stopped', async ({ page }) => {
   await logIn(page, admin)
   const panel = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Update of all nodes' }) })
   await page.goto('/system/cluster')
@@ -169,7 +170,7 @@ test('an update of all nodes is offered, shown while it runs, and says where it 
   await expect(dialog).toContainText('The standbys are updated first, one after the other, and the primary last.')
   await look(page, 'cluster-update-ask')
   await dialog.getByRole('button', { name: 'Update all nodes' }).click()
-  await expect(page.getByText(/latest version|read the versions from apt/)).toBeVisible() // there is no package here
+  await expect(page.getByText(/latest version|read the versions from apt/)).toBeVisible() // the lab has no packages
   await dialog.getByRole('button', { name: 'Cancel' }).click()
 
   const members = (await (await page.request.get('/api/v1/cluster/nodes')).json()).data as {
@@ -206,7 +207,7 @@ test('an update of all nodes is offered, shown while it runs, and says where it 
   await expect(verb).toHaveCount(0)
   await look(page, 'cluster-update-running')
 
-  // The primary's turn: it cannot replace itself here, and says so.
+  // Next is the primary, which cannot update itself here and says so.
   on(
     'gateway1',
     JSON.stringify({
@@ -227,7 +228,10 @@ test('an update of all nodes is offered, shown while it runs, and says where it 
   await page.unroute('**/api/v1/system/package-versions')
 })
 
-test('a change that is made on a standby waits at the primary, and is settled on either', async ({ page, browser }) => {
+test('a change on a standby is pending on the primary, and can be kept or undone on either', async ({
+  page,
+  browser,
+}) => {
   await logIn(page, admin)
   const other = await onSecond(browser)
   await logIn(other, admin)
@@ -261,7 +265,7 @@ test('a change that is made on a standby waits at the primary, and is settled on
   await other.context().close()
 })
 
-test('a standby says where changes are made, is promoted when the primary is away, and what that one alone had is applied again', async ({
+test('a standby says where to make changes, is promoted while the primary is away, and changes that only the primary had are applied again', async ({
   page,
   browser,
 }) => {
@@ -288,7 +292,7 @@ test('a standby says where changes are made, is promoted when the primary is awa
   await promote.click()
   await expect(card(other, names[1])).toHaveAttribute('data-role', 'primary')
 
-  // The former primary has not heard of it, and takes a change.
+  // The former primary does not know yet, and accepts a change.
   const zone = await page.request.post('/api/v1/dns/zones', { data: { name: 'alone.example.net' } })
   expect(zone.status(), await zone.text()).toBe(201)
   cable('heal')

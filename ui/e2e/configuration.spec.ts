@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, expectNoSidewaysScroll, make, read, te
 
 const pools = async () => (await read('/ntp/pools')).map(({ address }) => address)
 
-// A document that cannot be applied is refused, and so is a preview that is out of date.
+// The gateway refuses an invalid document, and applying an outdated preview.
 test.use({ expected: [400, 412] })
 
 test('a document is exported, edited, previewed and applied', async ({ page }) => {
@@ -42,7 +42,7 @@ test('a document is exported, edited, previewed and applied', async ({ page }) =
   await expect(plan).toContainText('server document.example.net')
   await expectAccessible(page)
   expect(await pools()).not.toContain('document.example.net')
-  // Someone else is faster.
+  // Someone else changes the configuration first.
   await make('/ntp/pools', { kind: 'server', address: 'faster.example.net' })
   const apply = plan.getByRole('button', { name: 'Apply', exact: true })
   await apply.click()
@@ -53,7 +53,7 @@ test('a document is exported, edited, previewed and applied', async ({ page }) =
   expect(await pools()).toContain('document.example.net')
 })
 
-test('a haproxy.cfg becomes a document, and what it leaves out is named', async ({ page }) => {
+test('a haproxy.cfg becomes a document, and what is left out is listed', async ({ page }) => {
   await page.goto('/operations/configuration')
   await page.getByText('haproxy.cfg', { exact: true }).click()
   await page
@@ -80,7 +80,7 @@ test('a haproxy.cfg becomes a document, and what it leaves out is named', async 
   await page.setViewportSize({ width: 390, height: 844 })
   await expectNoSidewaysScroll(page)
   await expectAccessible(page)
-  // What is opened in the editor takes the place of the import and of its preview.
+  // Opening the document in the editor closes the import and its preview.
   await page.getByRole('button', { name: 'Open in the editor' }).click()
   await expect(page.getByRole('region', { name: 'Changes' })).toBeHidden()
   await expect(page.getByText('Converted. Review the document')).toBeHidden()

@@ -1,6 +1,6 @@
 import { expect, expectAccessible, onGateway, settled, test } from './gateway'
 
-/** A frozen gateway keeps its connections open and says nothing on them, as does one behind a network that drops everything. */
+/** A frozen gateway keeps its connections open but sends nothing, as if a network dropped every packet. */
 const signal = (name: 'STOP' | 'CONT') => onGateway('sh', '-c', `kill -${name} $(pgrep -x gateway-api)`)
 
 test.use({ expected: ['net::ERR_', 'WebSocket', 502, 503, 504] })
@@ -12,7 +12,7 @@ test('a gateway that falls silent does not stay green', async ({ page }) => {
   await page.goto('/')
   await settled(page)
   await expect(bar).toContainText('Everything is live')
-  // The code of the page is there before the gateway falls silent.
+  // Load the page's code before the gateway falls silent.
   await page.getByRole('link', { name: 'NAT', exact: true }).click()
   await settled(page)
   await page.getByRole('link', { name: 'Overview', exact: true }).click()

@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, make, read, settled, sizes, test } fro
 
 // What all pages have in common.
 
-/** A finger hits what is at least this high, and as wide unless it is a whole line. */
+/** Touch targets must be at least this high, and as wide unless they fill a whole line. */
 async function expectForFingers(targets: Locator, width = 44) {
   await expect(targets.first()).toBeVisible()
   for (const target of await targets.all()) {
@@ -37,7 +37,7 @@ test('the palette is accessible', async ({ page }) => {
   await expectAccessible(page)
 })
 
-test('the palette knows what people call things, and where pages are', async ({ page }) => {
+test('the palette finds things and pages by their names', async ({ page }) => {
   const tunnel = 'wg-palette'
   await clear('/tunnel/interfaces', tunnel)
   await make('/tunnel/interfaces', { name: tunnel, address_cidr: '10.91.0.1/24' })
@@ -63,7 +63,7 @@ test('the palette knows what people call things, and where pages are', async ({ 
   await clear('/tunnel/interfaces', tunnel)
 })
 
-test('the keyboard opens a row, gives the focus back, and has a list of what it can do', async ({ page }) => {
+test('the keyboard opens a row, gets the focus back, and has a list of shortcuts', async ({ page }) => {
   await page.goto('/firewall/services')
   await settled(page)
   const links = page.getByRole('table').getByRole('cell').getByRole('link')
@@ -85,7 +85,7 @@ for (const [name, size] of Object.entries({
   'at twice its size': sizes.enlarged,
   'on a phone': sizes.phone,
 }))
-  test(`a form has its title, its buttons and the focused field in sight ${name}`, async ({ page }) => {
+  test(`a form's title, buttons and focused field stay visible ${name}`, async ({ page }) => {
     await page.setViewportSize(size)
     await page.goto('/proxy/backends/new')
     const dialog = page.getByRole('dialog')
@@ -102,7 +102,7 @@ for (const [name, size] of Object.entries({
     await expect(dialog.getByRole('button', { name: 'Save' })).toBeInViewport({ ratio: 1 })
   })
 
-test('nothing moves for those who asked for that', async ({ page }) => {
+test('reduced motion is respected', async ({ page }) => {
   await page.addInitScript(() => {
     const seen: string[] = []
     Object.assign(window, { moved: seen })
@@ -128,13 +128,13 @@ test('nothing moves for those who asked for that', async ({ page }) => {
   expect(await moved()).toEqual([])
 })
 
-test('the charts of the load begin with what the gateway remembers', async ({ page }) => {
+test("the load charts start with the gateway's history", async ({ page }) => {
   const remembered = async () => (await read<{ points: object[] }>('/system/resources/history')).points.length
   await expect.poll(remembered).toBeGreaterThan(1)
   await page.goto('/')
   await settled(page)
   const chart = page.getByRole('img', { name: 'Load in the last hour' }).locator('canvas')
-  // The line has a colour that nothing else of the chart has.
+  // Only the line of the chart has this colour.
   const coloured = () =>
     chart.evaluate((canvas: HTMLCanvasElement) => {
       const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
@@ -143,7 +143,7 @@ test('the charts of the load begin with what the gateway remembers', async ({ pa
   await expect.poll(coloured).toBe(true)
 })
 
-test('a field of tags has one frame for the focus', async ({ page }) => {
+test('a tags field has one frame for the focus', async ({ page }) => {
   await page.goto('/services/dns/settings')
   const input = page.getByLabel('Listen on').first()
   await input.focus()
@@ -161,7 +161,7 @@ test('sections of the navigation fold, and stay folded', async ({ page }) => {
   await expect(link).toBeVisible()
 })
 
-test('the navigation is a rail of icons where there is little room, and where it is chosen', async ({ page }) => {
+test('the navigation is a rail of icons on narrow screens, and if chosen', async ({ page }) => {
   const link = page.getByRole('link', { name: 'Backends' })
   const width = async () => (await link.boundingBox())?.width
   await page.setViewportSize({ width: 1000, height: 800 })
@@ -179,9 +179,7 @@ test('the navigation is a rail of icons where there is little room, and where it
   await expect.poll(width).toBeLessThan(60)
 })
 
-test('the first Tab leads past the navigation, and a page that was opened has the focus on its title', async ({
-  page,
-}) => {
+test('the first Tab skips the navigation, and a newly opened page has the focus on its title', async ({ page }) => {
   await page.goto('/firewall/zones')
   await settled(page)
   await page.keyboard.press('Tab')
@@ -195,7 +193,7 @@ test('the first Tab leads past the navigation, and a page that was opened has th
   await expect(page.getByRole('heading', { level: 1, name: 'Backends' })).toBeFocused()
 })
 
-test('a list is searched for what is typed, letter by letter', async ({ page }) => {
+test('a list is searched while typing, letter by letter', async ({ page }) => {
   await page.goto('/firewall/services')
   const field = page.getByRole('textbox', { name: 'Search this list' })
   const names = page.getByRole('table').locator('[data-row-link]')
@@ -208,7 +206,7 @@ test('a list is searched for what is typed, letter by letter', async ({ page }) 
   await expect(names.filter({ hasNotText: /https/i })).not.toHaveCount(0)
 })
 
-test('compact tables can be chosen, and stay', async ({ page }) => {
+test('compact tables can be chosen, and the choice is kept', async ({ page }) => {
   const heights = async () => {
     const rows = page.getByRole('table').first().getByRole('rowgroup').getByRole('row')
     await expect(rows.first()).toBeVisible()
@@ -223,7 +221,7 @@ test('compact tables can be chosen, and stay', async ({ page }) => {
   expect(await heights()).toBeLessThan(0.8 * before)
 })
 
-test('the scheme can be chosen, and stays', async ({ page }) => {
+test('the scheme can be chosen, and the choice is kept', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('button', { name: 'Display' }).click()
   await page.getByRole('menuitem', { name: 'Dark' }).click()
@@ -231,7 +229,7 @@ test('the scheme can be chosen, and stays', async ({ page }) => {
   await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', 'dark')
 })
 
-test('a page that does not exist says so', async ({ page }) => {
+test('a missing page says so', async ({ page }) => {
   await page.goto('/no/such/page')
   await expect(page.getByRole('heading', { level: 1, name: 'Page not found.' })).toBeVisible()
 })
@@ -239,7 +237,7 @@ test('a page that does not exist says so', async ({ page }) => {
 test.describe('after an upgrade', () => {
   test.use({ expected: ['net::ERR_FAILED', 'could not be loaded'] })
 
-  test('a page whose code is gone reloads once and goes on', async ({ page }) => {
+  test('a page whose code is gone reloads once and continues', async ({ page }) => {
     await page.goto('/')
     await settled(page)
     let loads = 0
@@ -250,7 +248,7 @@ test.describe('after an upgrade', () => {
     expect(loads).toBe(1)
   })
 
-  test('code that stays away is an error after one reload, not a loop', async ({ page }) => {
+  test('code that stays missing is an error after one reload, not a loop', async ({ page }) => {
     await page.goto('/')
     await settled(page)
     let loads = 0

@@ -2,14 +2,14 @@ import { choose, expect, expectAccessible, settled, test } from './gateway'
 
 const base = '/operations/diagnostics'
 
-test('a tool shows its output while it runs, and is remembered', async ({ page }) => {
+test('a tool shows its output while it runs, and stays in the history', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('link', { name: 'Diagnostics' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Diagnostics' })).toBeVisible()
   await page.getByLabel('Host name or address').fill('127.0.0.1')
   await page.getByRole('button', { name: 'Run', exact: true }).click()
   const output = page.getByRole('log', { name: 'Output' })
-  // Four packets take three seconds: the first is seen before the last.
+  // Four pings take three seconds, so the first line shows up before the last.
   await expect(output).toContainText('icmp_seq=1')
   await expect(page.getByText('Running').first()).toBeVisible()
   await expect(output).toContainText('4 received, 0% packet loss', { timeout: 40_000 })
@@ -28,8 +28,8 @@ test('a tool shows its output while it runs, and is remembered', async ({ page }
   await expectAccessible(page)
 })
 
-test.describe('what runs', () => {
-  // The answer to what was stopped may come before the browser has given it up.
+test.describe('a running tool', () => {
+  // A stopped run may answer before the browser aborts the request.
   test.use({ expected: [503] })
 
   test('can be stopped', async ({ page }) => {
@@ -53,7 +53,7 @@ test.describe('a bad target', () => {
   })
 })
 
-test('the way to a destination is drawn as far as it goes', async ({ page }) => {
+test('the path to a destination is drawn as far as it gets', async ({ page }) => {
   await page.goto(`${base}/reachability?from=zone:lan&destination=10.10.0.1&port=3443`)
   await page.getByRole('button', { name: 'Check', exact: true }).click()
   const chain = page.getByRole('main').getByRole('listitem')
@@ -76,14 +76,14 @@ test('the way to a destination is drawn as far as it goes', async ({ page }) => 
 test('connections are listed, filtered, and ended', async ({ page }) => {
   await page.goto(`${base}/connections`)
   const table = page.getByRole('table', { name: 'Connections' })
-  // The browser's own connection is one of them.
+  // The browser's own connection is in the list.
   await page.getByLabel('Source', { exact: true }).fill('10.10.0.2')
   await page.getByLabel('Port', { exact: true }).fill('3443')
   await expect(table.getByText('10.10.0.1:3443').first()).toBeVisible()
   await expect(page.getByText(/\d+ of \d+ match/)).toBeVisible()
   await settled(page)
   await expectAccessible(page)
-  // One that is over may be gone from the table by the time it is ended.
+  // End an established connection: a closed one may be gone from the table by then.
   await table
     .getByRole('row')
     .filter({ has: page.getByText('Established', { exact: true }) })
@@ -96,7 +96,7 @@ test('connections are listed, filtered, and ended', async ({ page }) => {
   await expect(page.getByText('Connection removed from the table')).toBeVisible()
 })
 
-test('packets are captured into a file', async ({ page }) => {
+test('packets are captured to a file', async ({ page }) => {
   await page.goto(`${base}/capture`)
   await choose(page, 'Interface', 'lo')
   await page.getByLabel('Seconds').fill('120')
@@ -104,7 +104,7 @@ test('packets are captured into a file', async ({ page }) => {
   await page.getByRole('button', { name: 'Start', exact: true }).click()
   await expect(page.getByRole('timer')).toBeVisible()
   await expectAccessible(page)
-  // So that packets pass there.
+  // Creates traffic to capture.
   await page.request.post('/api/v1/diagnostics/ping', { data: { target: '127.0.0.1' } })
   const file = page.waitForEvent('download')
   await page.getByRole('link', { name: 'Download' }).click({ timeout: 60_000 })

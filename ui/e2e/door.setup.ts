@@ -20,7 +20,7 @@ import {
   test,
 } from './gateway'
 
-/** The tests of the services begin with what an installation has. */
+/** Resets the services to what an installation has. */
 async function withoutServices({ request }: Page) {
   const { data: subnets } = await (await request.get('/api/v1/dhcp/subnets')).json()
   const resolver = { listen_addresses: ['127.0.0.1', '::1'], upstream_forwards: [], dnssec_validation: true }
@@ -36,7 +36,7 @@ async function withoutServices({ request }: Page) {
     if (address === '198.51.100.2') expect((await request.delete(`/api/v1/ntp/pools/${id}`)).ok()).toBe(true)
 }
 
-/** Nor is there anything that the wizard makes on demand. */
+/** Deletes what the wizard created on request. */
 async function withoutFirstThings({ request }: Page) {
   const remove = async (path: string, field: string, value: string) => {
     const { data: rows } = await (await request.get(`/api/v1${path}`)).json()
@@ -56,7 +56,7 @@ async function withoutFirstThings({ request }: Page) {
 
 const site = 'first.example.net'
 
-/** A server on the machine of the browser, for the first site. */
+/** A web server on the browser's machine, for the first site. */
 async function serve(): Promise<{ address: string; port: number; close: () => void }> {
   const server = http.createServer((_, answer) => answer.end('the first site'))
   await new Promise<void>((listening) => server.listen(0, '10.10.0.2', listening))
@@ -64,7 +64,7 @@ async function serve(): Promise<{ address: string; port: number; close: () => vo
   return { address, port, close: () => server.close() }
 }
 
-/** What a visitor gets of the site, whatever the name resolves to. */
+/** What a visitor of the site gets, whatever its name resolves to. */
 const visit = () =>
   new Promise<string>((resolve, reject) => {
     const { hostname } = new URL(baseURL)
@@ -77,7 +77,7 @@ const visit = () =>
     asked.on('error', reject)
   })
 
-/** Pictures of a page in both schemes, when they are wanted. */
+/** Takes screenshots of a page in both schemes, if wanted. */
 async function picture(page: Page, name: string) {
   for (const colorScheme of takingScreenshots ? schemes : []) {
     await page.emulateMedia({ colorScheme })
@@ -87,10 +87,10 @@ async function picture(page: Page, name: string) {
 
 test.describe('the door', () => {
   test.describe.configure({ mode: 'serial' })
-  // The new site has the proxy reload, which may end a connection as the page asks for something over it. It asks again.
+  // Adding the site reloads the proxy, which may drop a connection that the page is using. The page retries.
   test.use({ expected: [400, 401, 'net::ERR_FAILED'] })
 
-  test('the setup wizard makes a LAN that works, a site and a VPN, in eight clicks', async ({ page }) => {
+  test('the setup wizard makes a working LAN, a site and a VPN in eight clicks', async ({ page }) => {
     const { data: status } = await (await page.request.get('/api/v1/setup/status')).json()
     expect(status.completed, 'the tests need a fresh gateway').toBe(false)
 
@@ -111,7 +111,7 @@ test.describe('the door', () => {
     await fill(setupToken, 'short')
     await expect(page.getByLabel("Administrator's password")).toHaveAttribute('aria-invalid', 'true')
 
-    // From here on as somebody does it: to a LAN that works.
+    // From here on as a user would: up to a working LAN.
     const clicks = await countClicks(page)
     await fill(setupToken, admin.password)
     await expect(page).toHaveURL(/\/network\/interfaces\/adopt$/)
@@ -126,10 +126,10 @@ test.describe('the door', () => {
       await servers.fill('198.51.100.2')
       await servers.press('Enter')
     }
-    // The resolver on the WAN signs nothing.
+    // The resolver on the WAN does not support DNSSEC.
     const unsigned = await page.request.put('/api/v1/dns/settings', { data: { dnssec_validation: false } })
     expect(unsigned.ok(), await unsigned.text()).toBe(true)
-    // The first site and the first device of a VPN, without what the site needs at first.
+    // The first site and the first VPN device. At first the site has no server.
     await page.getByLabel('Publish a site').check()
     await page.getByLabel('Name of the site').fill(site)
     await page.getByLabel('Set up a VPN').check()
@@ -167,14 +167,14 @@ test.describe('the door', () => {
     await logOut(page)
   })
 
-  test('before the login every page of the door is accessible in both schemes', async ({ page }) => {
+  test('every page before the login is accessible in both schemes', async ({ page }) => {
     for (const path of ['/login', '/reset-password', '/setup']) {
       await page.goto(path)
       await expectFit(page)
     }
   })
 
-  test('a wrong password is told, and leads nowhere', async ({ page }) => {
+  test('a wrong password shows an error, and does not log in', async ({ page }) => {
     await page.goto('/login')
     await page.getByLabel('E-mail').fill(admin.email)
     await page.getByLabel('Password', { exact: true }).fill('not the password')
@@ -183,7 +183,7 @@ test.describe('the door', () => {
     await expect(page).toHaveURL(/\/login$/)
   })
 
-  test('a single sign-on that failed is told in a sentence', async ({ page }) => {
+  test('a failed single sign-on is explained in a sentence', async ({ page }) => {
     await page.goto('/login?sso_error=no_account')
     await expect(page.getByRole('alert')).toContainText('no account for your e-mail address')
     await page.goto('/login?sso_error=never-heard-of')
@@ -191,14 +191,14 @@ test.describe('the door', () => {
     await expect(page.getByRole('link', { name: /^Log in with/ })).toHaveCount(0)
   })
 
-  test('a reset token that nobody made is refused', async ({ page }) => {
+  test('an unknown reset token is refused', async ({ page }) => {
     await page.goto('/reset-password?token=0123456789abcdef0123456789abcdef')
     await page.getByLabel('New password').fill('another long password')
     await page.getByRole('button', { name: 'Set password' }).click()
     await expect(page.getByRole('alert')).toBeVisible()
   })
 
-  test('the login leads to the page that was asked for', async ({ page }) => {
+  test('the login returns to the requested page', async ({ page }) => {
     await page.goto('/system/users?role=admin')
     await expect(page).toHaveURL(/\/login\?next=/)
     await page.getByLabel('E-mail').fill(admin.email)

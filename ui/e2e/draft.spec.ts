@@ -22,13 +22,13 @@ const row = (page: Page, address: string) =>
   page.getByRole('table', { name: 'NTP servers' }).getByRole('row').filter({ hasText: address })
 const toDraft = (page: Page) => page.getByRole('button', { name: 'Add to draft' })
 
-/** A user whose draft no other test meets. */
+/** Logs in as a new user, whose draft no other test sees. */
 async function drafter(page: Page, name: string) {
   await page.context().clearCookies()
   await logIn(page, await makeUser(name, 'admin'))
 }
 
-test('a site can be added to the draft, all of it', async ({ page }) => {
+test('a whole site can be added to the draft', async ({ page }) => {
   await drafter(page, 'site-drafter')
   await page.goto('/proxy/domains/new')
   await page.getByRole('textbox', { name: 'Name' }).fill('draft.example.net')
@@ -38,7 +38,7 @@ test('a site can be added to the draft, all of it', async ({ page }) => {
   await expect(bar(page)).toContainText('Your draft has 3 changes.')
 })
 
-test('changes of several pages are collected, meet those of others, and are applied at once', async ({ page }) => {
+test('changes of several pages are collected, conflict with others, and are applied at once', async ({ page }) => {
   await clear('/ntp/pools', 'draft-kept.example.net', 'draft-old.example.net', 'draft-newer.example.net')
   const kept = await makeServer('draft-kept.example.net')
   await makeServer('draft-old.example.net')
@@ -87,7 +87,7 @@ test('changes of several pages are collected, meet those of others, and are appl
     await page.getByRole('link', { name: 'Review the draft' }).last().click()
   })
 
-  // Someone else changes the same field, and another one.
+  // Someone else changes the same field and another one.
   await put(`/ntp/pools/${kept.id}`, { maxpoll: 13, iburst: true })
   await page.reload()
   await expect(bar(page)).toHaveCount(0)
@@ -117,7 +117,7 @@ test('changes of several pages are collected, meet those of others, and are appl
   expect(set?.kinds).toEqual([{ kind: 'ntp.pool', created: 1, updated: 1, deleted: 1 }])
 })
 
-test('a draft is thrown away, and belongs to its user', async ({ page, browser }) => {
+test('a draft is discarded, and belongs to its user', async ({ page, browser }) => {
   await drafter(page, 'thrower')
   await page.goto('/services/ntp/servers/new')
   await page.getByLabel('Address').fill('draft-never.example.net')

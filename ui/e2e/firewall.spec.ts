@@ -22,7 +22,7 @@ const rules = () => read('/firewall/rules')
 const makeRule = (name: string, data: object = {}) =>
   make('/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data })
 
-/** Every test begins without what it makes. */
+/** Deletes what the tests create. */
 async function clean() {
   const mine = [
     'Web for all',
@@ -87,7 +87,7 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
   })
 })
 
-test('rules are put into order by the keyboard and the pointer', async ({ page }) => {
+test('rules are reordered with the keyboard and the pointer', async ({ page }) => {
   await makeRule('First')
   await makeRule('Second')
   await page.goto('/firewall/rules')
@@ -134,9 +134,9 @@ test('rules are put into order by the keyboard and the pointer', async ({ page }
 
   await test.step('several are turned off and deleted with one change each', async () => {
     const copies = async () => (await rules()).filter(({ name }) => ['Between', 'First (copy)'].includes(name))
-    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
-    const bar = page.getByRole('region', { name: 'Chosen rows' })
-    await expect(bar).toContainText('2 chosen')
+    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+    const bar = page.getByRole('region', { name: 'Selected rows' })
+    await expect(bar).toContainText('2 selected')
     await expectAccessible(page)
     await bar.getByRole('button', { name: 'Turn off' }).click()
     const dialog = page.getByRole('dialog')
@@ -147,7 +147,7 @@ test('rules are put into order by the keyboard and the pointer', async ({ page }
     await expect(dialog).toBeHidden()
     expect((await copies()).map(({ enabled }) => enabled)).toEqual([false, false])
     await expect(bar).toBeHidden()
-    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
+    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
     await bar.getByRole('button', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
     await expect(dialog).toBeHidden()
@@ -155,10 +155,10 @@ test('rules are put into order by the keyboard and the pointer', async ({ page }
   })
 })
 
-test.describe('what is in use', () => {
+test.describe('an object in use', () => {
   test.use({ expected: [409] })
 
-  test('cannot be deleted, and names its user', async ({ page }) => {
+  test('cannot be deleted, and lists its users', async ({ page }) => {
     const shop = await make('/firewall/address-objects', { name: 'shop', kind: 'host', value: '10.10.0.20' })
     await makeRule('To the shop', { dst_zone: 'lan', dst_kind: 'object', dst_object_id: shop.id })
     await page.goto('/firewall/objects')
@@ -188,7 +188,7 @@ test.describe('what is in use', () => {
 test.describe('a NAT rule', () => {
   test.use({ expected: [409] })
 
-  test('says what it does, and does not take ports of the gateway itself unless it is told to', async ({ page }) => {
+  test("says what it does, and only takes the gateway's own ports if told to", async ({ page }) => {
     await page.goto('/firewall/nat')
     await page.getByRole('link', { name: 'Add a NAT rule' }).click()
     await page.getByLabel('Name').fill('Shop')
@@ -223,7 +223,7 @@ test.describe('a NAT rule', () => {
   })
 })
 
-test('the built-in rules are shown, and what becomes of everything else', async ({ page }) => {
+test('the built-in rules are shown, with what happens to everything else', async ({ page }) => {
   await page.goto('/firewall/rules')
   const rows = page.getByRole('table', { name: 'Built-in rules' }).getByRole('row')
   await expect(rows.filter({ hasText: 'Anti-lockout' })).toContainText('tcp/22, tcp/443, tcp/3443, udp/443')
@@ -231,7 +231,7 @@ test('the built-in rules are shown, and what becomes of everything else', async 
   await expect(rows.last()).toContainText('drop')
 })
 
-test('a field with choices shows what will be saved', async ({ page }) => {
+test('a select shows what will be saved', async ({ page }) => {
   const save = page.getByRole('button', { name: 'Save', exact: true })
   await page.goto('/firewall/rules/new')
   await page.getByLabel('Name').fill('Typed by hand')
@@ -271,7 +271,7 @@ test('a field with choices shows what will be saved', async ({ page }) => {
   })
 })
 
-test('a rule opens nothing by default, and asks before it opens the inside', async ({ page }) => {
+test('a rule opens nothing by default, and asks before it opens the LAN', async ({ page }) => {
   await page.goto('/firewall/rules/new')
   const name = page.getByLabel('Name')
   await name.fill('Wide open')
@@ -320,7 +320,7 @@ test.describe('many rules', () => {
     for (const part of parts) await clearAll(part)
   })
 
-  test('one rule is moved at a time, however many there are', async ({ page }) => {
+  test('are moved one at a time', async ({ page }) => {
     const order = async () => (await rules()).map(({ name }) => name)
     const act = async (name: string, item: string) => {
       await page.goto(`/firewall/rules?q=${encodeURIComponent(name)}`)

@@ -29,7 +29,7 @@ export const admin = {
   email: process.env.GATEWAY_ADMIN_EMAIL ?? 'admin@example.com',
   password: process.env.GATEWAY_ADMIN_PASSWORD ?? 'correct horse battery',
 }
-/** The gateway's own name, under which the browser finds it too. */
+/** The gateway's host name, which the browser also resolves. */
 export const name = 'gw.example.com'
 export const launch = {
   executablePath: '/usr/bin/chromium-headless-shell',
@@ -40,7 +40,7 @@ export const launch = {
     `--host-resolver-rules=MAP ${name} ${new URL(baseURL).host}`,
   ],
 }
-/** What a run leaves behind. Runs at the same time have a folder each. */
+/** Output folder. Concurrent runs use one each. */
 export const results = `test-results/${process.env.GATEWAY_RUN ?? 'one'}`
 export const sessionFile = `${results}/session.json`
 export const screenshots = '../.cache/screenshots'
@@ -48,14 +48,14 @@ export const schemes = ['light', 'dark'] as const
 const desk = { width: 1280, height: 800 }
 export const sizes = {
   desk,
-  /** What is left of the desk for a page that is shown at twice its size. */
+  /** What remains of the desktop size at 200% zoom. */
   enlarged: { width: desk.width / 2, height: desk.height / 2 },
   phone: { width: 390, height: 844 },
 }
-/** Whether this is the long run: every scheme and size, and with the keyboard, too. */
+/** Whether this is the long run: every scheme and size, and the keyboard as well. */
 export const long = process.env.GATEWAY_LONG === '1'
 
-/** A page as people have it before them. */
+/** How a page is displayed. */
 interface Look {
   scheme: (typeof schemes)[number]
   size: { width: number; height: number }
@@ -65,7 +65,7 @@ const looks: Look[] = schemes.flatMap((scheme) =>
   Object.values(long ? sizes : { desk }).map((size) => ({ scheme, size })),
 )
 
-/** Every page behind the door, by the name of its screenshot. */
+/** Every page behind the login, by the name of its screenshot. */
 export const pages = {
   overview: '/',
   interfaces: '/network/interfaces',
@@ -176,7 +176,7 @@ export const pages = {
   'profile-sessions': '/profile/sessions',
 }
 
-/** Counts the clicks of a page from now on, across its navigations; what it answers tells how many there were. */
+/** Counts the clicks on a page from now on, across navigations. The returned function tells the number so far. */
 export async function countClicks(page: Page): Promise<() => Promise<number>> {
   await page.addInitScript(() => {
     document.addEventListener(
@@ -190,7 +190,7 @@ export async function countClicks(page: Page): Promise<() => Promise<number>> {
   return () => page.evaluate(() => Number(sessionStorage.getItem('test.clicks')))
 }
 
-/** Chooses from a list; that of a form, when the list behind it has a filter of the same name. */
+/** Chooses an option in a select. If a filter of the list has the same label, takes the form's select. */
 export async function choose(page: Page, label: string, option: string) {
   await page.getByRole('combobox', { name: label }).last().click()
   await page.getByRole('option', { name: option, exact: true }).click()
@@ -203,7 +203,7 @@ export function onGateway(...command: string[]): string {
   return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
 }
 
-/** Knocks until the page shows it: when many packets are dropped at once, the gateway logs only some of them. */
+/** Knocks until the page shows it: the gateway's log is rate-limited. */
 export async function knockUntil(shown: Locator, port: number) {
   await expect(async () => {
     knock(port)
@@ -211,20 +211,23 @@ export async function knockUntil(shown: Locator, port: number) {
   }).toPass()
 }
 
-/** A connection that nobody answers; the packet filter sees its first packet. */
+/** Opens a connection that no one answers. The packet filter sees its first packet. */
 export function knock(port: number) {
   const socket = net.connect({ host: new URL(baseURL).hostname, port, timeout: 300 })
   socket.on('error', () => {})
   socket.on('timeout', () => socket.destroy())
 }
 
-/** Asks for an address as a machine on the LAN, which the browser's is, and fails without one. It keeps the one that it has. */
+/**
+ * Requests a DHCP lease on the browser's machine, which is on the LAN, and fails without one. The machine keeps its own
+ * address.
+ */
 export function askForLease({ link = 'eth0', tries = 20, hostname = '' } = {}) {
   const client = ['udhcpc', '-i', link, '-f', '-n', '-q', '-t', String(tries), '-T', '1', '-s', '/bin/true']
   execFileSync('busybox', hostname ? [...client, '-x', `hostname:${hostname}`] : client, { stdio: 'pipe' })
 }
 
-/** A service that is off leads to its switch; what is saved is live. */
+/** Follows the link from a disabled service to its settings, enables it and expects it to be live. */
 export async function switchOn(page: Page, label: string, { press, check }: Hands = mouse) {
   await press(page.getByRole('link', { name: 'Go to settings' }))
   await check(page.getByLabel(label))
@@ -233,17 +236,17 @@ export async function switchOn(page: Page, label: string, { press, check }: Hand
   await expect(page.getByRole('main').getByText('live', { exact: true })).toBeVisible()
 }
 
-/** A license that the gateway under test accepts, by the tool that issues them. */
+/** Issues a license that the gateway under test accepts. */
 export function sign(...flags: string[]): string {
   const [program, ...prefix] = (process.env.GATEWAY_LICENSE_SIGN ?? '').trim().split(/\s+/)
   if (!program) throw new Error('GATEWAY_LICENSE_SIGN must say how to sign a license')
   return execFileSync(program, [...prefix, '--plan', 'Standard', ...flags], { encoding: 'utf8' })
 }
 
-/** The time some days from now, as the tools take it. */
+/** The time some days from now, in the format that the tools take. */
 export const inDays = (days: number) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 19)}Z`
 
-/** A certificate that vouches for itself, with its key. */
+/** A self-signed certificate with its key. */
 export function selfMade(name: string, days: number) {
   const subject = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`, '-days', String(days)]
   const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-noenc', '-keyout', '-', '-out', '-']
@@ -252,20 +255,20 @@ export function selfMade(name: string, days: number) {
   return { private_key_pem, certificate_pem }
 }
 
-/** Leaves a tunnel on the gateway in the way of wg-quick: somebody made it before there was a console. */
+/** Leaves a wg-quick configuration on the gateway, as if someone had made it before installing the gateway. */
 export function leaveTunnelFile(name: string) {
   const file = `[Interface]\nPrivateKey = 4MPNOBHIqDe4SWWJFsT9bTrqVCzx7xkJXGNcF1yHbXM=\nAddress = 10.99.9.1/24\nListenPort = 51999
 PostUp = touch /tmp/x\n[Peer]\nPublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\nAllowedIPs = 10.99.9.2/32\n`
   onGateway('sh', '-c', 'umask 077; mkdir -p /etc/wireguard; printf %s "$1" > "/etc/wireguard/$0.conf"', name, file)
 }
 
-/** A device on the inside that uses the configuration of a peer, as WireGuard's app would. */
+/** Connects a device on the LAN with a peer's configuration, as the WireGuard app would. */
 export function connect(link: string, config: string) {
   const setting = (name: string) => new RegExp(`^${name} = (.*)$`, 'm').exec(config)?.[1]?.split(/,\s*/) ?? []
   const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'pipe' })
   disconnect(link)
   execFileSync('wireguard-go', [link], { stdio: 'ignore' })
-  // What wg-quick sees to is not for wg.
+  // These settings are for wg-quick; wg rejects them.
   const file = join(mkdtempSync(join(tmpdir(), 'peer-')), `${link}.conf`)
   writeFileSync(file, config.replace(/^(Address|DNS|MTU) = .*\n/gm, ''), { mode: 0o600 })
   execFileSync('wg', ['setconf', link, file])
@@ -274,32 +277,34 @@ export function connect(link: string, config: string) {
   ip('route', 'add', setting('AllowedIPs')[0] ?? '', 'dev', link)
 }
 
-/** Deletes a link of the machine that the browser is on, if there is one of this name. */
+/** Deletes an interface on the browser's machine, if it exists. */
 export function disconnect(link: string) {
   spawnSync('ip', ['link', 'del', link])
 }
 
-/** A pair of links on the gateway, as new ports would be. What an earlier try has left of them goes first. */
+/**
+ * Creates a pair of interfaces on the gateway, as if they were new ports. Deletes those of an earlier attempt first.
+ */
 export function plugIn(link: string, far = `${link}-far`) {
   unplug(link)
   onGateway('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', far)
 }
 
-/** Deletes a link of the gateway, if there is one of this name. */
+/** Deletes an interface on the gateway, if it exists. */
 export function unplug(link: string) {
   onGateway('sh', '-c', 'ip link del "$0" 2>/dev/null || true', link)
 }
 
-/** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */
+/** Only `npm run screenshots` takes the screenshots for the documentation. */
 export const takingScreenshots = process.env.GATEWAY_SCREENSHOTS === '1'
 
-/** The session of the admin of the setup, as a request names it. */
+/** The session cookie of the administrator from the setup. */
 export function sessionCookie(): string {
   const { cookies } = JSON.parse(readFileSync(sessionFile, 'utf8')) as { cookies: { name: string; value: string }[] }
   return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
 }
 
-/** A request over a connection of its own, as the admin of the setup. */
+/** Sends a request as that administrator, over a new connection. */
 function anew(method: string, path: string): Promise<{ data: { id: string }[] | null }> {
   const headers = { Cookie: sessionCookie(), Origin: baseURL }
   return new Promise((resolve, reject) => {
@@ -314,18 +319,20 @@ function anew(method: string, path: string): Promise<{ data: { id: string }[] | 
   })
 }
 
-/** Confirms what waits for that: other changes of the same components would be refused. */
+/** Confirms pending changes. Until then other changes of the same components would be refused. */
 export async function keepChanges() {
-  // Before the first login there is nobody who could have changed anything.
+  // Before the first login there are no changes.
   if (!existsSync(sessionFile)) return
   const { data } = await anew('GET', '/change-sets/waiting')
   for (const { id } of data ?? []) await anew('POST', `/change-sets/${id}/confirm`)
 }
 
-/** What a test needs and does not test: done by the API, as the admin of the setup. What waits for a confirmation gets it first. */
+/**
+ * Calls the API as the administrator from the setup, for steps that are not under test. Confirms pending changes first.
+ */
 export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>, { keep = true } = {}): Promise<T> {
   if (keep) await keepChanges()
-  // Long enough for a machine that has other work, too.
+  // Allows for a busy machine.
   const options = { baseURL, storageState: sessionFile, ignoreHTTPSErrors: true, timeout: 120_000 }
   const api = await request.newContext(options)
   try {
@@ -335,14 +342,14 @@ export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>, { ke
   }
 }
 
-/** A row as the API has it. */
+/** A row as returned by the API. */
 export interface Row {
   id: string
   name: string
   [field: string]: unknown
 }
 
-/** A request to the API, and the data of its answer. One that is refused fails the test. */
+/** Sends a request to the API and returns its data. A refusal fails the test. */
 function call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, data?: object): Promise<T> {
   return byAPI(async (api) => {
     const answer = await api.fetch(`/api/v1${path}`, { method, data })
@@ -356,14 +363,14 @@ export const read = <T = Row[]>(path: string) => call<T>('GET', path)
 export const make = (path: string, data?: object) => call<Row>('POST', path, data)
 export const put = (path: string, data: object) => call<Row>('PUT', path, data)
 
-/** Deletes the rows that have one of these values in a field, or all rows: what an earlier try has left, or what a test has made. */
+/** Deletes the rows that have one of these values in any field, or all rows. */
 export async function clear(path: string, ...values: string[]) {
   for (const row of await read(path))
     if (values.length === 0 || values.some((value) => Object.values(row).includes(value)))
       await call('DELETE', `${path}/${row.id}`)
 }
 
-/** A row of a change set, by the name of its kind. */
+/** A row to create with a change set. */
 export interface NewRow {
   kind: string
   id: string
@@ -374,13 +381,13 @@ export interface NewRow {
 export const makeAll = (rows: NewRow[]) =>
   call('POST', '/change-sets', { operations: rows.map((row) => ({ verb: 'create', ...row })) })
 
-/** Deletes them with another one: the last first, because it may refer to those before it. */
+/** Deletes these rows with one change set. The last row goes first, because it may refer to earlier ones. */
 export const clearAll = (rows: NewRow[]) =>
   call('POST', '/change-sets', {
     operations: rows.toReversed().map(({ kind, id }) => ({ verb: 'delete', kind, id })),
   })
 
-/** A user of one test alone. Another one of the same name goes first, with all that is its own. */
+/** Creates a user for one test. Deletes an existing one of the same name first. */
 export async function makeUser(name: string, role: 'admin' | 'viewer' = 'viewer') {
   const user = { email: `${name}@example.com`, password: `the password of ${name}` }
   await clear('/users', user.email)
@@ -388,7 +395,7 @@ export async function makeUser(name: string, role: 'admin' | 'viewer' = 'viewer'
   return user
 }
 
-/** Gives a user an authenticator app, and answers its secret. The code of this moment is spent. */
+/** Enrols an authenticator app for a user and returns its secret. The current code is then used up. */
 export async function enrol({ email, password }: typeof admin): Promise<string> {
   const api = await request.newContext({ baseURL, ignoreHTTPSErrors: true })
   const post = async (path: string, data?: object) => {
@@ -404,7 +411,7 @@ export async function enrol({ email, password }: typeof admin): Promise<string> 
   return secret
 }
 
-/** The password alone: whether it is enough is seen on the page that follows. */
+/** Enters only the password. The next page shows whether that is enough. */
 export async function typePassword(page: Page, { email, password }: typeof admin) {
   await page.goto('/login')
   await page.getByLabel('E-mail').fill(email)
@@ -417,7 +424,7 @@ export async function logIn(page: Page, who: typeof admin) {
   await page.waitForURL((url) => url.pathname !== '/login')
 }
 
-/** A new session for what is done by the API and for the tests that follow: a restore ends all sessions. */
+/** Logs in again, for API calls and later tests: a restore ends all sessions. */
 export async function renewSession() {
   const api = await request.newContext({ baseURL, ignoreHTTPSErrors: true })
   const login = () =>
@@ -430,7 +437,7 @@ export async function renewSession() {
   await api.dispose()
 }
 
-/** Moves a row up by one place with the keyboard, as somebody does who hears what the page says. */
+/** Moves a row up by one with the keyboard, relying on what a screen reader would announce. */
 export async function moveUp(page: Page, name: string) {
   await page.getByRole('button', { name: `Move ${name}`, exact: true }).focus()
   await page.keyboard.press('Space')
@@ -442,20 +449,20 @@ export async function moveUp(page: Page, name: string) {
   await page.keyboard.press('Space')
 }
 
-/** A page is settled when its content has come: nothing is grey any more and its dialog has stopped moving. */
+/** Waits until a page has all its content: no placeholders, and no running animations. */
 export async function settled(page: Page) {
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await expect(page.locator('.mantine-Skeleton-root')).toHaveCount(0)
   await page.evaluate(async () => {
     await document.fonts.ready
-    // What has just been put in place begins to move with the next frame.
+    // A new element starts its animation in the next frame.
     for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame)
     const moving = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().iterations !== Infinity)
     await Promise.allSettled(moving.map(({ finished }) => finished))
   })
 }
 
-/** Shows a page in a scheme and a size. */
+/** Shows a page in the given scheme and size. */
 async function dress(page: Page, { scheme, size }: Look) {
   await page.setViewportSize(size)
   await page.emulateMedia({ colorScheme: scheme })
@@ -463,21 +470,21 @@ async function dress(page: Page, { scheme, size }: Look) {
   await settled(page)
 }
 
-/** All that axe finds on a page, serious or not. */
+/** All violations that axe finds on a page, minor ones included. */
 export async function barriers(page: Page) {
   const options: axe.RunOptions = {
     resultTypes: ['violations'],
-    // What is wrong is told by its HTML, without selectors. No rule that matters here needs what axe would load beforehand.
+    // The HTML is enough to identify an element. None of the rules that matter needs the preload.
     selectors: false,
     preload: false,
     elementRef: true,
   }
-  // No page has frames of others: it is looked at in place. What a document has loaded stays there.
+  // No page has foreign frames, so axe runs in the page itself. It stays loaded until the next document.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
   return page.evaluate(async (options) => {
     const { violations } = await window.axe.run(document, options)
-    // The list that a field has opened lies outside of all regions of the page, in an element that it shares with what shows nothing
-    // now. It belongs to its field.
+    // An open select's list is in a portal outside all regions, which it shares with elements that are hidden now. It
+    // belongs to its field.
     const list = '.mantine-Popover-dropdown'
     const opened = ({ element }: axe.NodeResult) =>
       !!element?.closest(list) ||
@@ -493,12 +500,12 @@ export async function barriers(page: Page) {
   }, options)
 }
 
-/** On a busy machine a page may be looked at while its other scheme is being painted: what is wrong stays wrong. */
+/** Polls, because a busy machine may still be repainting in the other scheme. Real violations stay. */
 export async function expectAccessible(page: Page) {
   await expect.poll(() => barriers(page)).toEqual([])
 }
 
-/** A page can be used in both schemes, in the long run in every size. In the end it is as it was at first. */
+/** Checks that a page works in both schemes, and in the long run in every size. Restores the default at the end. */
 export async function expectFit(page: Page) {
   for (const look of looks) {
     await dress(page, look)
@@ -508,7 +515,7 @@ export async function expectFit(page: Page) {
   await dress(page, asUsual)
 }
 
-/** Waits until a form that stays open is saved. While it is being saved its button is disabled, too. */
+/** Waits until a form that stays open is saved. The button is disabled while saving, too. */
 export async function expectSaved(page: Page) {
   const save = page.getByRole('button', { name: 'Save', exact: true })
   await expect(save.and(page.locator(':disabled:not([data-loading])'))).toBeVisible()
@@ -525,15 +532,15 @@ export async function expectNoSidewaysScroll(page: Page) {
 }
 
 interface Fixtures {
-  /** Whether somebody confirms the changes that a page makes. The tests of that do so themselves. */
+  /** Whether to confirm the page's changes automatically. The tests of confirmation do so themselves. */
   keeps: boolean
   kept: undefined
-  /** What a test provokes and the browser reports as a console error: an HTTP status, or a part of its text. */
+  /** Console errors that a test provokes: an HTTP status, or part of the message. */
   expected: (number | string)[]
   watched: undefined
 }
 
-/** Collects what must not happen on a page: a console error, an uncaught exception, a violation of the content security policy. */
+/** Collects what must not happen on a page: console errors, uncaught exceptions and CSP violations. */
 export async function watch(page: Page, expected: Fixtures['expected'] = []): Promise<string[]> {
   const problems: string[] = []
   const provoked = (message: ConsoleMessage) =>
@@ -554,9 +561,9 @@ export async function watch(page: Page, expected: Fixtures['expected'] = []): Pr
   return problems
 }
 
-/** Has every change that the page makes confirmed before the page hears that it is made: so the next one is never refused for it. */
+/** Confirms every change before the page gets its answer, so that the next change is never refused. */
 async function keepAll(page: Page) {
-  // A gateway that is away has nothing to confirm.
+  // While the gateway is unreachable there is nothing to confirm.
   await page.exposeFunction('keepChanges', () => keepChanges().catch(() => {}))
   await page.addInitScript(() => {
     const { fetch, keepChanges } = window as unknown as Window & { keepChanges: () => Promise<void> }

@@ -1,15 +1,15 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** What somebody does a job with. What a job needs is said once, and holds for the mouse and for the keyboard alone. */
+/** How a test operates the page. A job is written once, and runs with the mouse and with the keyboard alone. */
 export interface Hands {
   name: string
   press(target: Locator): Promise<void>
   fill(field: Locator, text: string): Promise<void>
   check(box: Locator): Promise<void>
-  /** Picks one of a group of radio buttons. */
+  /** Selects a radio button. */
   pick(radio: Locator): Promise<void>
   choose(box: Locator, option: Locator): Promise<void>
-  /** How many clicks a job may take that takes this many with the mouse. */
+  /** The limit on clicks, given the one for the mouse. */
   clicks(limit: number): number
 }
 
@@ -19,7 +19,7 @@ export const mouse: Hands = {
   fill: (field, text) => field.fill(text),
   check: (box) => box.check({ force: true }),
   async pick(radio) {
-    // The button itself is hidden behind its text.
+    // The button itself is hidden behind its label.
     await radio
       .page()
       .locator(`label[for="${await radio.getAttribute('id')}"]`)
@@ -32,7 +32,7 @@ export const mouse: Hands = {
   clicks: (limit) => limit,
 }
 
-/** Presses a key until that is so. Nothing on a page is further away than this. */
+/** Presses a key until `reached` is true. 250 presses get anywhere on a page. */
 async function until(page: Page, key: string, reached: () => Promise<boolean>) {
   for (let presses = 0; presses < 250; presses++) {
     if (await reached()) return
@@ -47,7 +47,7 @@ async function reach(target: Locator) {
   await until(target.page(), key, () => target.evaluate((element) => element === document.activeElement))
 }
 
-/** Goes where Tab and the arrows lead, and presses what has the focus. */
+/** Moves the focus with Tab and the arrow keys, and presses keys on the focused element. */
 export const keyboard: Hands = {
   name: 'keyboard',
   async press(target) {

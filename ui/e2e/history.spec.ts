@@ -25,7 +25,7 @@ async function makeServer(address: string) {
 const barOf = (page: Page) => page.getByRole('region', { name: 'Change to confirm' })
 const openIntent = (scope: Page | Locator) => scope.getByRole('button', { name: /^Reason and confirmation/ }).click()
 
-/** Adds an address object, and says how long there is to confirm that. */
+/** Adds an address object, optionally with a time to confirm it. */
 async function addObject(page: Page, name: string, seconds?: number) {
   await clear('/firewall/address-objects', name)
   await page.goto('/firewall/objects/new')
@@ -41,7 +41,7 @@ async function addObject(page: Page, name: string, seconds?: number) {
   await expect(barOf(page)).toContainText('Confirm your change: 1 address object created.')
 }
 
-/** The names of the address objects. What waits for a confirmation goes on waiting. */
+/** The names of the address objects. Leaves pending changes unconfirmed. */
 const objects = async () => {
   const path = '/api/v1/firewall/address-objects'
   const { data } = await byAPI(async (api) => (await api.get(path)).json(), { keep: false })
@@ -57,7 +57,7 @@ test('a change is found in the history, and reverted although it was edited late
   await page.getByRole('textbox', { name: 'Reason' }).fill(`Ticket ${ticket}: größere Abstände`)
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('The change is live.')).toBeVisible()
-  // Somebody edits the same field again, and another one.
+  // Someone else edits the same field and another one.
   await put(`/ntp/pools/${id}`, { maxpoll: 13, iburst: true })
 
   await page.getByRole('link', { name: 'History', exact: true }).click()
@@ -97,7 +97,7 @@ test('a change is found in the history, and reverted although it was edited late
   await expect(row).toContainText('reverted')
 })
 
-test.describe('when somebody was faster', () => {
+test.describe('when someone else was faster', () => {
   test.use({ expected: [412] })
 
   test('a revert is refused, and previewed again', async ({ page }) => {
@@ -144,7 +144,7 @@ test('a change that is confirmed stays', async ({ page }) => {
   expect(set?.state).toBe('confirmed')
 })
 
-test('a change that nobody confirms goes back, and everybody is told', async ({ page, browser }) => {
+test('an unconfirmed change is reverted, and everyone is told', async ({ page, browser }) => {
   const other = await browser.newPage({ baseURL, ignoreHTTPSErrors: true, storageState: undefined })
   await logIn(other, await makeUser('colleague', 'admin'))
   await addObject(page, 'brief-host', 60)
@@ -170,7 +170,7 @@ test('a change can be undone without waiting', async ({ page }) => {
   expect(await objects()).not.toContain('undone-host')
 })
 
-test('a row shows its history, and goes back to what it was', async ({ page }) => {
+test('a row shows its history, and can be reverted to an earlier state', async ({ page }) => {
   const { id } = await makeServer('history-3.example.net')
   await put(`/ntp/pools/${id}`, { maxpoll: 11 })
   await put(`/ntp/pools/${id}`, { maxpoll: 12 })
@@ -189,9 +189,9 @@ test('a row shows its history, and goes back to what it was', async ({ page }) =
   await expect(entries).toHaveCount(4)
 })
 
-test('some kinds go back to a time', async ({ page }) => {
+test('some kinds can be reverted to a point in time', async ({ page }) => {
   const { id } = await makeServer('history-4.example.net')
-  // The field has whole seconds: the next one is between the two changes.
+  // The field has whole seconds, so wait for the next one: it lies between the two changes.
   const at = new Date(Math.ceil(Date.now() / 1000) * 1000)
   await expect.poll(() => Date.now()).toBeGreaterThan(at.getTime())
   await put(`/ntp/pools/${id}`, { maxpoll: 11 })
@@ -211,7 +211,7 @@ test('some kinds go back to a time', async ({ page }) => {
   expect(await read(`/ntp/pools/${id}`)).toMatchObject({ maxpoll: 10 })
 })
 
-test('how long the history is kept is a setting', async ({ page }) => {
+test('the retention of the history is a setting', async ({ page }) => {
   await put('/system/retention', { history_days: 365 })
   await page.goto('/system/settings')
   const days = page.getByLabel('History (days)')

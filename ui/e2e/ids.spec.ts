@@ -6,7 +6,7 @@ test.describe.configure({ mode: 'serial' })
 const form = (page: Page) => page.getByRole('dialog')
 const stored = (path: string) => read<Record<string, unknown>>(path)
 
-// The other tests are not about a gateway that bans.
+// Other tests expect a gateway that does not ban.
 const usual = {
   enabled: false,
   ban_duration: '4h',
@@ -17,7 +17,7 @@ const clean = async () => void (await put('/ids/settings', usual))
 test.beforeAll(clean)
 test.afterAll(clean)
 
-test('says that it is off, and what its daemons do', async ({ page }) => {
+test('shows that it is off, and the state of its daemons', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('navigation', { name: 'Areas' }).getByRole('link', { name: 'Intrusion detection' }).click()
   await expect(page.getByText('Intrusion detection is off')).toBeVisible()
@@ -36,7 +36,7 @@ test('says that it is off, and what its daemons do', async ({ page }) => {
 test.describe('the settings', () => {
   test.use({ expected: [400] })
 
-  test('are saved, and refused where they are wrong', async ({ page }) => {
+  test('are saved, and errors are shown at their fields', async ({ page }) => {
     await page.goto('/security/ids/settings')
     await page.getByRole('textbox', { name: 'Ban duration' }).fill('2')
     await page.getByRole('main').getByRole('switch', { name: 'Proxy' }).uncheck({ force: true })
@@ -60,7 +60,7 @@ test.describe('the settings', () => {
 test.describe('a ban', () => {
   test.use({ expected: [400, 409, 503] })
 
-  test('of what is allowed is refused, and of an administrator asks first', async ({ page }) => {
+  test("of an allowed address is refused, and of an administrator's asks first", async ({ page }) => {
     await page.goto('/')
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.keyboard.press('Control+K')
@@ -73,7 +73,7 @@ test.describe('a ban', () => {
     await expect(address).toHaveAttribute('aria-invalid', 'true')
     await expect(form(page)).toContainText('is never banned')
 
-    // The browser is a machine on the inside.
+    // The browser's address, on the LAN.
     await address.fill('10.10.0.2')
     await ban.click()
     const question = page.getByRole('dialog', { name: 'Ban 10.10.0.2?' })

@@ -23,7 +23,7 @@ import {
 import { keyboard, mouse } from './hands'
 import { totp } from './totp'
 
-// What people come for, counted from the front page, as somebody does it who knows where things are.
+// The most common jobs. Clicks are counted from the front page, by someone who knows the way.
 
 const menu = (page: Page, name: string) => page.getByRole('navigation').getByRole('link', { name, exact: true })
 const site = 'jobs.example.net'
@@ -33,7 +33,7 @@ const viewer = 'jobs@example.com'
 const created = (page: Page) => page.getByRole('list', { name: 'What was created' })
 const save = (page: Page) => page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true })
 
-/** Starts at the front page. */
+/** Opens the front page, and starts counting clicks. */
 async function begin(page: Page) {
   await page.goto('/')
   const clicks = await countClicks(page)
@@ -41,13 +41,13 @@ async function begin(page: Page) {
   return clicks
 }
 
-/** Takes back the last change set. */
+/** Reverts the last change set. */
 async function takeBack() {
   const [last] = await read('/change-sets?limit=1')
   await make(`/change-sets/${last?.id}/revert`, {})
 }
 
-/** Every job begins without what it makes: another try, or other hands, may have made it before. */
+/** Deletes what the jobs create: an earlier attempt or the other input method may have created it. */
 async function clean() {
   await clear('/nat-rules', forward)
   await clear('/domains', site)
@@ -93,7 +93,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
         const parts = created(page)
         for (const part of ['guest', 'guest1', '10.20.0.1/24', '10.20.0.0/24', 'guest to wan'])
           await expect(parts.getByRole('link', { name: part, exact: true })).toBeVisible()
-        // One more to confirm that the console is still reached, which the test does by the API.
+        // One more click confirms that the console is still reachable; the test does that through the API.
         expect(await clicks()).toBeLessThanOrEqual(limit(7))
         expect(onGateway('ip', '-br', 'addr', 'show', 'guest1')).toContain('10.20.0.1/24')
         await press(parts.getByRole('link', { name: '10.20.0.0/24' }))
@@ -101,7 +101,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       })
     })
 
-    // The kernel of a lab may have no VLANs: what would be saved is looked at, for the same number of clicks.
+    // A lab's kernel may lack VLANs, so the test only previews the change, with the same number of clicks.
     test('a guest VLAN takes one form and at most eight clicks', async ({ page }) => {
       const clicks = await begin(page)
       await press(menu(page, 'Interfaces'))
@@ -138,8 +138,8 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       await expect(form.getByLabel('Target address')).toHaveValue('10.10.0.2')
     })
 
-    test.describe('on a proxy that is reloaded', () => {
-      // A new backend takes a reload, which may end a connection as the page asks for something over it. It asks again.
+    test.describe('on a reloading proxy', () => {
+      // Adding a backend reloads the proxy, which may drop a connection that the page is using. The page retries.
       test.use({ expected: ['net::ERR_FAILED'] })
 
       test('a site is published with at most three clicks', async ({ page }) => {
@@ -172,7 +172,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       expect(await clicks()).toBeLessThanOrEqual(limit(5))
     })
 
-    test('a DNS record takes at most five clicks, its zone included', async ({ page }) => {
+    test('a DNS record takes at most five clicks, including its zone', async ({ page }) => {
       const clicks = await begin(page)
       await press(menu(page, 'DNS'))
       await press(page.getByRole('link', { name: 'Add a zone' }))
@@ -235,7 +235,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       expect(await clicks()).toBeLessThanOrEqual(limit(4))
     })
 
-    test.describe('for oneself', () => {
+    test.describe('for the own account', () => {
       test.use({ storageState: { cookies: [], origins: [] } })
 
       test('an authenticator app is set up with at most six clicks', async ({ page }) => {
@@ -255,10 +255,10 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       })
     })
 
-    test('why a packet is dropped takes at most three clicks', async ({ page }) => {
+    test('finding out why a packet is dropped takes at most three clicks', async ({ page }) => {
       const clicks = await begin(page)
       await press(menu(page, 'Log'))
-      await expect(page.getByRole('heading', { name: 'Firewall log' })).toBeVisible() // until then the page before has marks of its own
+      await expect(page.getByRole('heading', { name: 'Firewall log' })).toBeVisible() // the previous page may still be shown, and has such a mark as well
       await expect(page.getByText('up to date')).toBeVisible()
       const dropped = page.getByRole('row').filter({ hasText: `${new URL(baseURL).hostname}:8555` })
       await knockUntil(dropped.first(), 8555)
@@ -268,7 +268,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       expect(await clicks()).toBeLessThanOrEqual(limit(3))
     })
 
-    test('what has changed since yesterday takes two clicks', async ({ page }) => {
+    test('finding out what has changed since yesterday takes two clicks', async ({ page }) => {
       const zone = { name: `jobs-${name}`, description: 'for the job' }
       await clear('/firewall/zones', zone.name)
       await make('/firewall/zones', zone)

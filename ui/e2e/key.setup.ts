@@ -1,6 +1,7 @@
 import { admin, baseURL, expect, name, renewSession, setupToken, test } from './gateway'
 
-// The gateway that the door's tests leave behind, made by the API: one run comes through the door, all others have a key.
+// Sets up a gateway through the API, as the setup tests do in the browser: one run tests the setup, all others use
+// this.
 test('the API sets up a gateway', async ({ request }) => {
   const ask = async (method: string, path: string, data?: object) => {
     const answer = await request.fetch(`${baseURL}/api/v1${path}`, { method, data })

@@ -5,7 +5,7 @@ const keyFile = '/var/lib/gateway/license.key'
 test.describe.configure({ mode: 'serial' })
 test.use({ expected: [400] })
 
-// The other tests are not about a licensed gateway.
+// Other tests expect a gateway without a license.
 const clean = async () => void (await byAPI((api) => api.delete('/api/v1/license/key')))
 test.beforeAll(clean)
 test.afterAll(clean)
@@ -19,7 +19,7 @@ test('a license is pasted, checked, shown and removed', async ({ page }) => {
   await expect(field).toBeFocused()
 
   const license = sign('--subject', 'Example Ltd', '--domains', '500', '--feature', 'waf', '--not-after', inDays(400.5))
-  // A letter of its signature is another one.
+  // One letter of the signature is changed.
   const lines = license.split('\n')
   const changed = lines.map((line, at) => (at === 1 ? (line[0] === 'A' ? 'B' : 'A') + line.slice(1) : line)).join('\n')
   for (const [text, complaint] of [
@@ -38,7 +38,7 @@ test('a license is pasted, checked, shown and removed', async ({ page }) => {
   }
   await expectAccessible(page)
 
-  // As a mail program leaves it, and with the keyboard.
+  // Indented and with CRLF, as a mail program may leave it; saved with the keyboard.
   await field.fill(`\n  ${license.replaceAll('\n', '\r\n  ')}`)
   await field.press('Control+Enter')
   await expect(page).toHaveURL(/\/system\/license$/)
@@ -67,7 +67,7 @@ test('a license is pasted, checked, shown and removed', async ({ page }) => {
   await expect(page.getByText('No license is installed.')).toBeVisible()
 })
 
-test('a file is dropped, and a license that is about to expire is told on the overview', async ({ page }) => {
+test('a license file can be dropped, and the overview warns before the license expires', async ({ page }) => {
   await page.goto('/system/license/install')
   const license = sign('--subject', 'Example Ltd', '--not-after', inDays(12.5))
   const files = await page.evaluateHandle((text) => {
@@ -89,8 +89,8 @@ test('a file is dropped, and a license that is about to expire is told on the ov
   await expect(page).toHaveURL(/\/system\/license$/)
 })
 
-test('a license that has expired is told, and everything works', async ({ page }) => {
-  // It cannot be installed: this one was, and time went by.
+test('an expired license is reported, and everything works', async ({ page }) => {
+  // An expired license cannot be installed, so the test writes the file as if it had expired later.
   const license = sign('--subject', 'Example Ltd', '--not-before', '2020-01-01', '--not-after', '2020-12-31')
   onGateway('sh', '-c', `umask 077; printf %s "$0" > ${keyFile}`, license)
   await page.goto('/')
@@ -113,7 +113,7 @@ test('a license that has expired is told, and everything works', async ({ page }
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
-  test('reads the license, and is offered nothing', async ({ page }) => {
+  test('sees the license, but no actions', async ({ page }) => {
     await logIn(page, await makeUser('license-viewer'))
     await settled(page)
     await expect(page.getByText('The license is not valid.')).toHaveCount(0)

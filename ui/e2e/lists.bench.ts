@@ -2,11 +2,12 @@ import { writeFileSync } from 'node:fs'
 import { type CDPSession, type Page, test } from '@playwright/test'
 import { admin, baseURL, logIn } from './gateway'
 
-// How smoothly the console's lists scroll when each has thousands of rows. `go run ./test/bench -only console` runs it and judges what it finds.
+// Measures how smoothly the console scrolls lists with thousands of rows. `go run ./test/bench -only console` runs it
+// and judges the results.
 
 declare global {
   interface Window {
-    /** How long the last key that was pressed kept the page from its next frame. */
+    /** Milliseconds from the last key press to the next frame. */
     drawn: Promise<number>
   }
 }
@@ -14,7 +15,7 @@ declare global {
 const total = Number(process.env.GATEWAY_ROWS ?? 10_000)
 const rounds = Number(process.env.GATEWAY_ROUNDS ?? 3)
 
-/** A row or two of every kind that has a list. */
+/** One or two rows of every kind that has a list. */
 const seed = `
 gateway: 1
 firewall.address-object:
@@ -74,8 +75,8 @@ backup.remote:
 `
 
 /**
- * The pages with a list, by what is in it. Not among them is what cannot be that many: leases, clients, connections, alerts and archives, of which
- * the gateway tells a part at a time, and jobs, of which there are as many as the gateway has.
+ * The pages with a list, by name. Left out are those that are never that long: leases, clients, connections, alerts and
+ * archives, which the gateway pages, and jobs, whose number is fixed.
  */
 const lists: Record<string, string> = {
   rules: '/firewall/rules',
@@ -120,7 +121,7 @@ interface Frames {
   late: number
 }
 
-/** Scrolls what scrolls on a page for two seconds, and counts the frames. */
+/** Scrolls the list of a page for two seconds, and measures the frames. */
 const scroll = (page: Page) =>
   page.evaluate(async (): Promise<Frames> => {
     const all = [...document.querySelectorAll('*')].filter((one) => one.scrollHeight > one.clientHeight + 1000)
@@ -133,7 +134,7 @@ const scroll = (page: Page) =>
     const start = await frame()
     const taken: number[] = []
     for (let last = start, top = 0; last - start < 2000; ) {
-      // Without a question where it is: that would cost a layout.
+      // Keeps its own count: reading the position would force a layout.
       top += 120
       scroller.scrollTo(0, top)
       const now = await frame()
@@ -148,7 +149,9 @@ const scroll = (page: Page) =>
     }
   })
 
-/** What a frame of a scrolled list costs the page's thread, in milliseconds of its own time: other work of the machine is not in it. */
+/**
+ * The main thread's CPU time per frame of a scrolled list, in milliseconds. Other load on the machine does not count.
+ */
 interface Cost {
   all: number
   script: number
@@ -158,7 +161,7 @@ interface Cost {
 
 const parts = { all: 'TaskDuration', script: 'ScriptDuration', style: 'RecalcStyleDuration', layout: 'LayoutDuration' }
 
-/** Scrolls what scrolls on a page by so many frames, and asks the browser for the time that its thread has worked for them. */
+/** Scrolls the list of a page for some frames, and asks the browser for its main thread's time. */
 async function cost(page: Page, browser: CDPSession, frames = 100): Promise<Cost> {
   const spent = async () => {
     const { metrics } = await browser.send('Performance.getMetrics')
@@ -179,7 +182,9 @@ async function cost(page: Page, browser: CDPSession, frames = 100): Promise<Cost
   return Object.fromEntries(Object.entries(parts).map(([part, name]) => [part, of(name)])) as unknown as Cost
 }
 
-/** Types a word into a list's search, and answers how long the slowest letter kept the page from its next frame, in milliseconds. */
+/**
+ * Types a word into a list's search, and returns the longest time from a key press to the next frame, in milliseconds.
+ */
 async function type(page: Page): Promise<number> {
   const field = page.getByRole('textbox', { name: 'Search' })
   if ((await field.count()) === 0) return 0
@@ -201,7 +206,10 @@ async function type(page: Page): Promise<number> {
   return slowest
 }
 
-/** Makes many rows of a few: with another id, and another name where they have one. Each entry of the audit log is a change of its own. */
+/**
+ * Multiplies a few rows: each copy gets its own id, and its own name if it has one. Each audit entry gets its own
+ * change set.
+ */
 function many(rows: Record<string, unknown>[]) {
   if (rows.length === 0 || typeof rows[0] !== 'object') return rows
   const naming = ['name', 'hostname', 'address', 'email'].find((key) => typeof rows[0]?.[key] === 'string')
@@ -238,7 +246,7 @@ test('lists', async ({ browser }) => {
     peers: `/vpn/tunnels/${await first('/tunnel/interfaces')}`,
   }
 
-  // The rows are the gateway's, many times over.
+  // Multiplies the rows in every answer of the gateway.
   await page.route(/\/api\/v1\//, async (route) => {
     if (route.request().method() !== 'GET') return route.continue()
     const response = await route.fetch()

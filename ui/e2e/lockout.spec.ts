@@ -19,13 +19,14 @@ import {
   test,
 } from './gateway'
 
-// The browser is a machine on the LAN. Each change cuts it off, nobody confirms it, and everything is as it was afterwards.
+// The browser is on the LAN. Each test makes a change that cuts it off, no one confirms it, and afterwards everything
+// is as before.
 test.describe.configure({ mode: 'serial' })
-// A browser that was cut off before the answer asks again afterwards, and hears that the row has changed.
+// A browser that was cut off before the answer retries afterwards, and learns that the row has changed.
 test.use({ keeps: false, expected: ['net::ERR_', 'WebSocket connection', 412] })
 
 const lan = { host: '10.10.0.1', port: 3443 }
-/** A server on the other side of the gateway: the identity provider of the tests. */
+/** A server beyond the gateway: the identity provider of the tests. */
 const beyond = { host: '198.51.100.2', port: 9000 }
 
 interface Stored {
@@ -37,7 +38,7 @@ interface Stored {
   reverted_by?: string
 }
 
-/** What the API answers on the gateway itself, whom nothing cuts off. */
+/** Calls the API on the gateway itself, which nothing cuts off. */
 function inside<T>(path: string): T {
   const words = ['-sk', '-m', '20', '-H', `Cookie: ${sessionCookie()}`, `https://127.0.0.1:3443/api/v1${path}`]
   return JSON.parse(onGateway('curl', ...words)).data
@@ -51,7 +52,7 @@ async function idOf(path: string, which: (row: Row) => boolean) {
   return row?.id
 }
 
-/** Whether a new connection gets there. */
+/** Whether a new connection succeeds. */
 const reaches = (where: typeof lan) =>
   new Promise<boolean>((resolve) => {
     const socket = net.connect({ ...where, timeout: 1000 })
@@ -73,14 +74,14 @@ const commands = [
   'ss -Hltn sport = :3443 or sport = :443 or sport = :80',
 ]
 const places = ['haproxy', 'nftables.d', 'gateway', 'wireguard', 'systemd/network', 'chrony/conf.d']
-/** What changes in the kernel without a change, and what the lab's own server of sockets says about its queues. */
+/** Output that differs without a change: counters, lifetimes, and the queues of listening sockets. */
 const volatile =
   /packets \d+ bytes \d+| expires [0-9smh]+|valid_lft \S+|preferred_lft \S+|@if\d+|^LISTEN +\d+ +\d+ +| +$/gm
 
-/** A chain or a set of a table. Their order says nothing, that of the rules in them does. */
+/** A chain, set or map of a table. Their order does not matter, but that of the rules in them does. */
 const part = /^\t(?:chain|set|map) .*?^\t}\n+/gms
 
-/** All that the gateway runs with: the kernel's state, and the files with their contents. */
+/** Everything that the gateway runs with: the kernel's state, and the configuration files. */
 function state(): string {
   const kernel = commands.map((words) => {
     const said = `${onGateway(...words.split(' ')).replaceAll(volatile, '')}\n`
@@ -96,21 +97,21 @@ function state(): string {
 }
 
 const save = (page: Page) => page.getByRole('button', { name: 'Save', exact: true }).click()
-/** The line that tells how a change goes back is there without being asked for. Nobody wants to wait for a minute. */
+/** Checks that the deadline is shown without opening anything, and shortens it from 60 to 20 seconds. */
 async function shorten(page: Page) {
   await expect(page.getByText('Reverts unless you confirm within 60 s')).toBeVisible()
   await page.getByRole('button', { name: /^Reason and confirmation/ }).click()
   await page.getByLabel('Seconds to confirm').fill('20')
 }
 
-/** Makes a change that is said to cut this connection off. */
+/** Saves despite the warning that this connection will be cut off. */
 async function saveAnyway(page: Page) {
   await save(page)
   await expect(page.getByRole('alert')).toContainText('cut off your connection')
   await page.getByRole('button', { name: 'Save anyway' }).click()
 }
 
-/** Waits for the change that nobody confirms to cut somebody off, and to be taken back. */
+/** Expects an unconfirmed change to cut off the operator, and then to be reverted. */
 async function expectBack(where: typeof lan, before: string) {
   let id = ''
   await expect.poll(() => (id = waiting()[0]?.id ?? '')).not.toBe('')
@@ -123,14 +124,17 @@ async function expectBack(where: typeof lan, before: string) {
   const back = stored(reverted_by)
   expect(back.reason).toBe('It was not confirmed in time.')
   const late = Date.parse(back.created_at) - Date.parse(confirm_by)
-  // A timer and a clock that is being set right may differ by a little.
+  // Timers and a clock that is being adjusted may differ a little.
   expect(late, 'nothing goes back before its time').toBeGreaterThanOrEqual(-100)
   console.log(`${test.info().title}: taken back ${late} ms after the deadline`)
-  // The kernel takes a moment to make sure that no one else has an IPv6 address.
+  // IPv6 addresses need a moment for duplicate address detection.
   await expect.poll(state).toBe(before)
 }
 
-/** Everything is settled, the operator has a connection, and HAProxy has the port of the console for itself. */
+/**
+ * Waits until no change is pending, the operator can connect, and HAProxy alone has the console's port. Returns the
+ * state.
+ */
 async function calm() {
   await expect.poll(waiting).toEqual([])
   await expect.poll(() => reaches(lan)).toBe(true)
@@ -139,7 +143,7 @@ async function calm() {
   return now
 }
 
-/** The console is there again for the operator, over new connections: those that were cut off take their time. */
+/** The operator can use the console again, over new connections: those that were cut off take longer to recover. */
 async function expectConsole(browser: Browser, page: Page) {
   const storageState = await page.context().storageState()
   const context = await browser.newContext({ storageState, ignoreHTTPSErrors: true })
@@ -151,7 +155,7 @@ async function expectConsole(browser: Browser, page: Page) {
   await context.close()
 }
 
-/** What the tests below make, and a failed try may leave. */
+/** Deletes what the tests below create and a failed attempt may leave behind. */
 async function clean() {
   disconnect('operator0')
   await clear('/tunnel/interfaces', 'wg-lockout', 'wg-operator')
@@ -159,7 +163,7 @@ async function clean() {
 test.beforeAll(clean)
 test.afterAll(clean)
 
-test('a rule that closes the way through', async ({ browser, page }) => {
+test('a rule that blocks the way through', async ({ browser, page }) => {
   const id = await idOf('/firewall/rules', (rule) => rule.src_zone === 'lan' && rule.dst_zone === 'wan')
   const before = await calm()
   expect(await reaches(beyond)).toBe(true)
@@ -171,9 +175,9 @@ test('a rule that closes the way through', async ({ browser, page }) => {
   await expectConsole(browser, page)
 })
 
-test('a NAT rule that takes the port of the console', async () => {
+test("a NAT rule that takes the console's port", async () => {
   const before = await calm()
-  // This operator uses the console by its name, on the port of all sites.
+  // This operator uses the console by its name, on the port that all sites share.
   const browser = await chromium.launch({
     ...launch,
     args: [...launch.args.slice(0, -1), `--host-resolver-rules=MAP ${name} ${lan.host}`],
@@ -196,7 +200,7 @@ test('a NAT rule that takes the port of the console', async () => {
   await browser.close()
 })
 
-test('an interface that is switched off', async ({ browser, page }) => {
+test('an interface that is turned off', async ({ browser, page }) => {
   const id = await idOf('/network-interfaces', ({ name }) => name === 'lan0')
   const before = await calm()
   await page.goto(`/network/interfaces/${id}`)
@@ -218,7 +222,7 @@ test('a wrong address', async ({ browser, page }) => {
   await expectConsole(browser, page)
 })
 
-test('a tunnel whose peer has the address of the operator', async ({ browser, page }) => {
+test("a tunnel whose peer has the operator's address", async ({ browser, page }) => {
   const tunnel = await make('/tunnel/interfaces', { name: 'wg-lockout', address_cidr: '10.88.0.1/24' })
   const before = await calm()
   await page.goto(`/vpn/tunnels/${tunnel.id}`)
@@ -230,11 +234,11 @@ test('a tunnel whose peer has the address of the operator', async ({ browser, pa
   await saveAnyway(page)
   await expectBack(lan, before)
   await expectConsole(browser, page)
-  await page.close() // it still asks for the tunnel
+  await page.close() // it still polls the tunnel
   await clear('/tunnel/interfaces', 'wg-lockout')
 })
 
-test('the peer through which the operator came', async ({ browser }) => {
+test('the peer that the operator uses', async ({ browser }) => {
   const tunnel = await make('/tunnel/interfaces', {
     name: 'wg-operator',
     address_cidr: '10.89.0.1/24',
@@ -251,7 +255,7 @@ test('the peer through which the operator came', async ({ browser }) => {
     ignoreHTTPSErrors: true,
   })
   const page = await context.newPage()
-  // The browser gives up what it is loading when it notices the new link.
+  // The browser aborts loading when it notices the new interface.
   await expect(() => logIn(page, admin)).toPass()
   await page.goto(`/vpn/tunnels/${tunnel.id}/${peer.id}`)
   await page.getByRole('dialog').getByRole('switch').uncheck({ force: true })
@@ -263,7 +267,7 @@ test('the peer through which the operator came', async ({ browser }) => {
   await clean()
 })
 
-test('IPv6, over which the operator came', async ({ browser, page }) => {
+test('IPv6 while the operator uses it', async ({ browser, page }) => {
   await make('/system/ipv6', { enabled: true })
   const six = { host: 'fd00:10::1', port: 3443 }
   await expect.poll(() => reaches(six)).toBe(true)
@@ -271,7 +275,7 @@ test('IPv6, over which the operator came', async ({ browser, page }) => {
   const sixth = await context.newPage()
   await logIn(sixth, admin)
   await sixth.goto('/system/settings')
-  // It changes when the gateway has stored it.
+  // The switch changes when the gateway has stored the change.
   const flag = (page: Page) => page.getByRole('switch', { name: /^IPv6/ })
   const press = (page: Page) => flag(page).click({ force: true })
   const question = sixth.getByRole('dialog', { name: 'Turn off IPv6?' })
@@ -292,7 +296,7 @@ test('IPv6, over which the operator came', async ({ browser, page }) => {
   await expect.poll(state).toBe(before)
   await context.close()
 
-  // Over IPv4 nobody is asked, and the change can be kept.
+  // Over IPv4 there is no question, and the change can be kept.
   await page.goto('/system/settings')
   for (const there of [false, true]) {
     await expect(flag(page)).toBeChecked({ checked: !there })

@@ -14,10 +14,10 @@ import {
 
 const entries = (page: Page) => page.getByRole('table', { name: 'Entries' }).getByRole('row')
 
-/** A name that a stranger could choose, in an entry of the audit log and of the service's own. */
+/** A name that an attacker could choose. It appears in the audit log and in the service's own log. */
 const hostile = '<img src=x onerror="document.title=1">'
 
-/** Makes a zone of its own, with that as its description at first. */
+/** Creates a zone with this description, and then changes the description. */
 async function note(text: string) {
   const name = `logs-${crypto.randomUUID().slice(0, 8)}`
   const zone = await make('/firewall/zones', { name, description: text })
@@ -29,7 +29,7 @@ const noted: string[] = []
 test.afterAll(() => clear('/firewall/zones', ...noted))
 
 test.describe('the logs', () => {
-  test('show what was said and done in one list, and keep their filters in the address', async ({ page }) => {
+  test('show all sources in one list, and keep their filters in the URL', async ({ page }) => {
     const zone = await note(hostile)
     await page.goto('/')
     await page.getByRole('link', { name: 'Logs', exact: true }).click()
@@ -54,7 +54,7 @@ test.describe('the logs', () => {
     await expect(page.getByRole('dialog')).toContainText('tidy')
   })
 
-  test('are narrowed by the histogram, with the keyboard too', async ({ page }) => {
+  test('can be narrowed with the histogram, also by keyboard', async ({ page }) => {
     await page.goto('/operations/logs')
     const bars = page.getByRole('toolbar', { name: 'Entries over time' }).getByRole('button')
     await expect(bars.first()).toBeVisible()
@@ -70,7 +70,7 @@ test.describe('the logs', () => {
     await page.getByRole('button', { name: 'All', exact: true }).click()
     await expect(page).not.toHaveURL(/since=/)
 
-    // Rows are reached and opened without a mouse.
+    // Rows can be reached and opened without a mouse.
     const links = entries(page).getByRole('link')
     await links.first().focus()
     await page.keyboard.press('ArrowDown')
@@ -81,7 +81,7 @@ test.describe('the logs', () => {
     await expect(page.getByRole('dialog')).toBeHidden()
   })
 
-  test('are followed, paused and gone on with', async ({ page }) => {
+  test('can be followed, paused and resumed', async ({ page }) => {
     await page.goto('/operations/logs')
     await page.getByRole('button', { name: 'Follow' }).click()
     await expect(page.getByText('up to date')).toBeVisible()
@@ -100,13 +100,13 @@ test.describe('the logs', () => {
 
   test.describe('a bad filter', () => {
     test.use({ expected: [400] })
-    test('is complained about at its field', async ({ page }) => {
+    test('is reported at its field', async ({ page }) => {
       await page.goto('/operations/logs?since=2026-02-01T00:00:00&until=2026-01-01T00:00:00')
       await expect(page.getByText('must not be before since').first()).toBeVisible()
     })
   })
 
-  test('of a component are one click from its state', async ({ page }) => {
+  test('the logs of a component are one click from its state', async ({ page }) => {
     await page.goto('/system/components/ntp')
     await page.getByRole('link', { name: 'View logs' }).click()
     await expect(page).toHaveURL(/operations\/logs\?sources=ntp/)
@@ -146,7 +146,7 @@ test('the audit log answers what changed since yesterday', async ({ page }) => {
   await expectNoSidewaysScroll(page)
 })
 
-test('the audit log goes on behind a change of more rows than it loads at once', async ({ page }) => {
+test('the audit log continues after a change with more rows than one page', async ({ page }) => {
   const zone = await note('before')
   const hosts = Array.from({ length: 250 }, (_, index) => ({
     kind: 'firewall.address-object',

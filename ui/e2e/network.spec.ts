@@ -3,7 +3,7 @@ import { choose, clear, expect, expectAccessible, name, onGateway, plugIn, test,
 test.describe.configure({ mode: 'serial' })
 test.use({ expected: [409] })
 
-// A port for the bridge, and an address that nobody declared.
+// A port for the bridge, and an unmanaged address.
 test.beforeAll(async () => {
   await clean()
   plugIn('port1')
@@ -27,7 +27,7 @@ test('the picture shows zones, interfaces, states and addresses', async ({ page 
   const lan = picture.getByRole('link', { name: /^lan0, Ethernet, up, 10\.10\.0\.1\/24/ })
   await expect(lan).toBeVisible()
   await expect(picture.getByRole('link', { name: /^wan0.*10\.99\.0\.5\/24 unmanaged/ })).toBeVisible()
-  // The page itself makes traffic on the LAN.
+  // The page itself causes traffic on the LAN.
   await expect(lan).toHaveAccessibleName(/receiving [1-9][\d.]* (B|KiB|MiB)\/s/)
   await expect(picture.getByText('port1', { exact: true })).toBeVisible()
   await expect(page.getByText('2 interfaces are not managed yet')).toBeVisible()
@@ -39,7 +39,7 @@ test('the picture shows zones, interfaces, states and addresses', async ({ page 
   await expect(page.getByRole('region', { name: 'lan', exact: true })).toContainText('10.10.0.1/24')
 })
 
-test('a bridge is made, and seen up', async ({ page }) => {
+test('a bridge is created, and comes up', async ({ page }) => {
   await page.goto('/network/interfaces')
   await page.getByRole('link', { name: 'Add an interface' }).click()
   const form = page.getByRole('dialog')
@@ -60,12 +60,12 @@ test('a bridge is made, and seen up', async ({ page }) => {
   await expect(page.getByText('1 interface is not managed yet')).toBeVisible()
 })
 
-test('the name of the gateway is among its settings', async ({ page }) => {
+test("the gateway's name is among its settings", async ({ page }) => {
   await page.goto('/system/settings')
   await expect(page.getByRole('main').getByText(name, { exact: true })).toBeVisible()
 })
 
-test('the addresses of an interface are in its row and in its drawer', async ({ page }) => {
+test("an interface's addresses are in its row and in its drawer", async ({ page }) => {
   await page.goto('/network/interfaces')
   const row = (name: string) =>
     page.getByRole('table', { name: 'Interfaces' }).getByRole('row').filter({ hasText: name })
@@ -88,7 +88,7 @@ test('the addresses of an interface are in its row and in its drawer', async ({ 
   await expect(addresses).toContainText('No addresses.')
 })
 
-test('an address is added and assigned, and others are shown as unmanaged', async ({ page }) => {
+test('an address is added and bound, and others are shown as unmanaged', async ({ page }) => {
   await page.goto('/network/addresses')
   await page.getByRole('link', { name: 'Add an address' }).click()
   const form = page.getByRole('dialog')
@@ -105,7 +105,7 @@ test('an address is added and assigned, and others are shown as unmanaged', asyn
   await expect(foreign.getByRole('link')).toHaveCount(0)
 })
 
-test('a route is added, and is in the kernel as ours', async ({ page }) => {
+test('a route is added, and is in the kernel as managed', async ({ page }) => {
   await page.goto('/network/routes')
   await page.getByRole('link', { name: 'Add a route' }).click()
   const form = page.getByRole('dialog')
@@ -134,7 +134,7 @@ test('a route is added, and is in the kernel as ours', async ({ page }) => {
   expect(onGateway('ip', 'route', 'show', 'proto', '250')).not.toContain('10.88.0.0/16')
 })
 
-test('an interface in use names its users', async ({ page }) => {
+test('an interface in use lists its users', async ({ page }) => {
   await page.goto('/network/interfaces')
   await page.getByRole('table', { name: 'Interfaces' }).getByRole('link', { name: 'br7' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
@@ -147,7 +147,7 @@ test('an interface in use names its users', async ({ page }) => {
   await expect(page).toHaveURL(/\/network\/addresses\//)
 })
 
-test('a change that cuts the own connection says so before it is made', async ({ page }) => {
+test('a change that cuts off the own connection warns before it is made', async ({ page }) => {
   await page.goto('/network/addresses?q=10.10.0.1')
   await page.getByRole('link', { name: '10.10.0.1/24' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()

@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, expectSaved, make, onGateway, test } f
 const server = '198.51.100.2'
 const without = () => clear('/ntp/pools', server)
 
-/** The server of these tests, as a new one. */
+/** Creates the server of these tests afresh. */
 async function haveServer() {
   await without()
   await make('/ntp/pools', { kind: 'server', address: server, iburst: true })
@@ -58,7 +58,7 @@ test('the files on the gateway can be read', async ({ page }) => {
 test.describe('bad input', () => {
   test.use({ expected: [400] })
 
-  test('is complained about at its field, and nothing is lost', async ({ page }) => {
+  test('is reported at its field, and nothing is lost', async ({ page }) => {
     await page.goto('/services/ntp/servers/new')
     await page.getByLabel('Address').fill('not a host')
     await page.getByLabel('Address').press('Control+Enter')
@@ -88,7 +88,7 @@ test.describe('two people', () => {
     await other.getByRole('button', { name: 'Save' }).click()
     await expect(other.getByRole('dialog')).toBeHidden()
 
-    // The news may or may not arrive before the save; either way nothing is overwritten.
+    // The notification may arrive before or after the save; either way nothing is overwritten.
     await page.getByRole('button', { name: 'Save' }).click()
     await expect(page.getByText('Someone else changed this')).toBeInViewport()
     await expect(page.getByText('admin@example.com changed: Quick start.')).toBeVisible()
@@ -100,7 +100,7 @@ test.describe('two people', () => {
   })
 })
 
-test('a server can be found by the palette and deleted', async ({ page }) => {
+test('a server can be found in the palette and deleted', async ({ page }) => {
   await haveServer()
   await page.goto('/')
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()

@@ -14,7 +14,7 @@ import {
   watch,
 } from './gateway'
 
-/** So that the tables have something to show. */
+/** Rows for the tables. */
 function someRows(): NewRow[] {
   const rows: NewRow[] = []
   const row = (kind: string, body: object) => {
@@ -59,7 +59,7 @@ function someRows(): NewRow[] {
   return rows
 }
 
-/** Goes to a page as a link does: what the browser has loaded and compiled once, it keeps. */
+/** Navigates as a link does, so that the browser keeps the code it has loaded and compiled. */
 async function visit(page: Page, path: string) {
   const nowhere = page.getByRole('heading', { level: 1, name: 'Page not found.' })
   const go = (to: string) => page.evaluate((to) => history.pushState(null, '', to), to)
@@ -69,7 +69,8 @@ async function visit(page: Page, path: string) {
   await expect(nowhere).toBeHidden()
 }
 
-// Each page is accessible and has no errors: in the long run in both schemes, on a desk, at twice its size and on a phone.
+// Each page is accessible and without errors: in the long run in both schemes, on a desktop, at 200% zoom and on a
+// phone.
 base.describe(() => {
   const rows = someRows()
   let page: Page
@@ -82,7 +83,7 @@ base.describe(() => {
     await page.goto('/')
   })
   base.afterAll(async () => {
-    await page.close() // it would ask for what is about to go
+    await page.close() // it would request the rows that are deleted next
     await clearAll(rows)
   })
 
@@ -98,7 +99,7 @@ base.describe(() => {
   }
 })
 
-test('what keeps people from using a page is found', async ({ page }) => {
+test('accessibility violations are found', async ({ page }) => {
   await page.goto('/')
   await settled(page)
   await page.evaluate(() => {

@@ -1,14 +1,14 @@
 import type { Locator, Page } from '@playwright/test'
 import { choose, clear, expect, expectAccessible, make, makeAll, moveUp, read, selfMade, test } from './gateway'
 
-// Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
-// console asks again.
+// Each test continues where the previous one stopped. Reloading the proxy may drop the connection of a poll; the
+// console retries.
 test.describe.configure({ mode: 'serial' })
 const reload = 'net::ERR_FAILED'
 test.use({ expected: [reload] })
 
 const site = 'shop.example.net'
-/** No site at all, and no maintenance. */
+/** Deletes all sites, and ends maintenance. */
 async function clean() {
   for (const path of ['/domains', '/backends']) await clear(path)
   for (const { id, names } of await read('/certificates'))
@@ -22,13 +22,13 @@ const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
-/** What the API has, whatever the page shows. */
+/** What the API has stored, whatever the page shows. */
 const stored = (path: string) => read<Record<string, never>[]>(path)
 
 test.describe('a site', () => {
   test.use({ expected: [400, 409, reload] })
 
-  test('is made in one go, and refused at the fields that are wrong', async ({ page }) => {
+  test('is created in one form, and errors are shown at their fields', async ({ page }) => {
     await page.goto('/proxy/domains')
     await page.getByRole('link', { name: 'Add a domain' }).click()
     await form(page).getByRole('textbox', { name: 'Name' }).fill(site)
@@ -77,7 +77,7 @@ test('a domain has its flags, its limits and its headers', async ({ page }) => {
   await expect(row(headers as never, 'DENY')).toContainText('X-Frame-Options')
   await expectAccessible(page)
 
-  // What was typed before a header was added is still there.
+  // Adding a header keeps what was typed before.
   await form(page).getByRole('button', { name: 'Save', exact: true }).first().click()
   await expect(form(page)).toHaveCount(0)
   await expect(row(page, site)).toContainText('50 requests per 60 s')
@@ -92,7 +92,7 @@ test('a domain has its flags, its limits and its headers', async ({ page }) => {
 test.describe('a backend', () => {
   test.use({ expected: [409, reload] })
 
-  test('gets servers, and is kept while something leads to it', async ({ page }) => {
+  test('gets servers, and cannot be deleted while in use', async ({ page }) => {
     await page.goto('/proxy/backends')
     await row(page, site).getByRole('link', { name: site }).click()
     const servers = page.getByRole('region', { name: 'Servers' })
@@ -115,7 +115,7 @@ test.describe('a backend', () => {
   })
 })
 
-test('rules of a domain are put into order, and one that never matches says so', async ({ page }) => {
+test('the rules of a domain are reordered, and one that never matches says so', async ({ page }) => {
   const [backend] = await stored('/backends')
   const [domain] = await stored('/domains')
   await make('/routing-rules', { domain_id: domain?.id, backend_id: backend?.id, path_prefix: '/api/v2' })
@@ -133,7 +133,7 @@ test('rules of a domain are put into order, and one that never matches says so',
   await expect(row(page, '/api/v2')).toContainText('Never matches: /api comes first')
 })
 
-test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
+test('a certificate is uploaded, and its domain uses it', async ({ page }) => {
   const { certificate_pem, private_key_pem } = selfMade(site, 90)
   await page.goto('/proxy/domains')
   await expect(page.getByText('ACME is off')).toBeVisible()
@@ -153,7 +153,7 @@ test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
   await expect(row(page, site)).toContainText(/(89|90) days left/)
 })
 
-test('the statistics say what the proxy does, or why nobody knows', async ({ page }) => {
+test('the statistics show what the proxy does, or why that is unknown', async ({ page }) => {
   await page.goto('/proxy/statistics')
   for (const name of ['HAProxy', 'Last hour', 'Frontends', 'Backends and servers']) {
     await expect(page.getByRole('heading', { name, exact: true })).toBeVisible()
@@ -208,7 +208,7 @@ test('the palette finds a site by its server', async ({ page }) => {
   await expect(page).toHaveURL(/\/proxy\/backends\/.+/)
 })
 
-test('the rules of many domains are drawn where one looks', async ({ page }) => {
+test('with many domains, only visible rules are drawn', async ({ page }) => {
   const backend_id = crypto.randomUUID()
   const names = Array.from({ length: 120 }, (_, index) => `many${index}.example.net`)
   await makeAll([

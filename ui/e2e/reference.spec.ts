@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, read, test } from './gateway'
 
 const call = (page: Page) => page.getByRole('dialog')
 
-test('a call is found, and tried with the own session', async ({ page }) => {
+test('a call can be found, and tried with the current session', async ({ page }) => {
   await page.goto('/system/api')
   await page.getByLabel('Search this list').fill('auth/me')
   await page.getByRole('link', { name: '/auth/me' }).click()
@@ -18,7 +18,7 @@ test('a call is found, and tried with the own session', async ({ page }) => {
 test.describe('a call that changes something', () => {
   test.use({ expected: [400] })
 
-  test('asks first, and shows what was wrong and what was done', async ({ page }) => {
+  test('asks first, and shows errors and results', async ({ page }) => {
     await page.goto('/system/api/ntp~pool~create')
     await expect(call(page)).toContainText('Host name or IP address.')
     await expectAccessible(page)

@@ -5,12 +5,12 @@ import type { Reporter, TestCase, TestResult } from '@playwright/test/reporter'
 const pipe = process.env.GATEWAY_REPORT
 
 /**
- * Tells test/e2e, line by line, which test begins, how it ended after how many tries, and what was wrong at the first. Without a pipe to write to
- * there is nobody to tell.
+ * Reports to test/e2e, one line each, which test starts, and how it ended, after how many tries and with which first
+ * error. Without a pipe it reports nothing.
  */
 export default class implements Reporter {
   private readonly told = new Set<string>()
-  /** The test that has begun and not ended, and what was wrong with it so far. A second try of a group repeats the tests before it and after it. */
+  /** The running test, and its first error so far. The retry of a group repeats the tests before and after it. */
   private open?: { id: string; wrong: string }
 
   onTestBegin(test: TestCase) {

@@ -28,7 +28,7 @@ interface Site {
 
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 let anna = { email: '', password: '' }
-/** The pages of what is made here, by the name of their screenshot. */
+/** The pages of rows created here, by the name of their screenshot. */
 const made: Record<string, string> = {
   'proxy-domain': '',
   'proxy-backend': '',
@@ -46,7 +46,7 @@ const made: Record<string, string> = {
   'ids-alert': '',
 }
 
-/** Somebody looks at the sites, asks for names and uses the proxy, so that the statistics have something to show. */
+/** Visits the sites, resolves names and uses the proxy, so that the statistics have something to show. */
 let traffic: ReturnType<typeof setInterval> | undefined
 test.afterAll(() => clearInterval(traffic))
 function visit() {
@@ -59,7 +59,7 @@ function visit() {
   execFile('busybox', ['ping', '-c', '1', '-W', '1', '-s', '1200', '10.8.0.1'])
 }
 
-// A console that is in use makes the better pictures.
+// Screenshots look better on a console in use.
 test.beforeAll(async () => {
   anna = await makeUser('anna', 'admin')
   await enrol(anna)
@@ -69,14 +69,14 @@ test.beforeAll(async () => {
     await api.post('/api/v1/api-tokens', { data: { name: 'terraform', role: 'admin', expires_at: null } })
     const make = async (path: string, data: object) =>
       (await (await api.post(`/api/v1${path}`, { data })).json()).data.id
-    // Who is told what goes wrong, and something that does: every disk is used to one percent.
+    // Alert channels, and an open alert: every disk is at least one percent full.
     const smtp = { smtp_host: '10.10.0.2', smtp_port: 587, from: 'gateway@example.com', use_tls: true }
     await make('/alerts', { name: 'On call', kind: 'email', target: 'oncall@example.com', settings: smtp })
     await make('/alerts', { kind: 'webhook', target: 'http://10.10.0.2:9/hook', min_severity: 'error' })
     await make('/alert-mutes', { kind: 'ntp.unsync', until: inDays(7), reason: 'The time servers move' })
     await api.put('/api/v1/alerts/settings', { data: { disk_warning_percent: 1 } })
     await api.post('/api/v1/system/jobs/watch.machine/run')
-    // Some network behind the gateway: bridges, a virtual address, and an address that nobody declared.
+    // Some network behind the gateway: bridges, a virtual address, and an unmanaged address.
     for (const port of ['port1', 'port2', 'port3']) {
       onGateway('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', `${port}-far`)
       onGateway('ip', 'link', 'set', port, 'up')
@@ -99,7 +99,7 @@ test.beforeAll(async () => {
     await make('/ip-addresses', { interface_id: guest, address: '10.30.0.1', prefix: 24 })
     await make('/ip-addresses', { interface_id: guest, address: '2001:db8:30:ffff:1111:2222:3333:4444', prefix: 64 })
     await make('/routes', { destination: '10.40.0.0/16', gateway: '10.20.0.2', comment: 'The branch in Bern' })
-    // A policy with some history: objects, rules with labels, a port that leads inside, and packets that nobody wanted.
+    // A policy with some history: objects, rules with labels, a port forward, and dropped packets.
     const printers = await make('/firewall/address-objects', {
       name: 'Printers',
       kind: 'range',
@@ -148,7 +148,7 @@ test.beforeAll(async () => {
     })
     for (const port of [23, 445, 1433, 8080, 8444])
       await fetch(`http://10.10.0.1:${port}`, { signal: AbortSignal.timeout(200) }).catch(() => {})
-    // Some sites: one that is well, one half of whose servers are away, and one that is closed.
+    // Some sites: a healthy one, one with half of its servers down, and one that is closed.
     const pool = async (name: string, servers: [string, number][]) => {
       const backend_id = await make('/backends', { name, scheme: 'https' })
       for (const [index, [address, port]] of servers.entries())
@@ -192,7 +192,7 @@ test.beforeAll(async () => {
     traffic = setInterval(visit, 1000)
     made['proxy-domain'] = `/proxy/domains/${main}`
     made['proxy-backend'] = `/proxy/backends/${shop}`
-    // In the lab this one answers, and the clock follows it.
+    // This server answers in the lab, and the clock follows it.
     await api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: '198.51.100.2', prefer: true } })
     await expect
       .poll(async () => (await (await api.get('/api/v1/ntp/status')).json()).data.synchronised, { timeout: 20_000 })
@@ -201,7 +201,7 @@ test.beforeAll(async () => {
   })
 })
 
-/** A server with people on the way, another site and what is not quite right, and a provider that does not answer. */
+/** A server with road warriors, another site and a peer with warnings, and a provider that does not answer. */
 async function tunnels(api: APIRequestContext, make: (path: string, data: object) => Promise<string>) {
   const server = { name: 'wg0', address_cidr: '10.8.0.1/24,fd00:8::1/64', endpoint_host: '10.10.0.1' }
   const id = await make('/tunnel/interfaces', { ...server, client_routes: '10.20.0.0/16', dns: '10.8.0.1' })
@@ -254,7 +254,7 @@ async function attacks(api: APIRequestContext, shop: Site, wiki: Site) {
   made['waf-domain'] = `/security/waf/domains/${wiki.id}`
 }
 
-/** Passwords that are tried until CrowdSec notices, and a ban of an operator. */
+/** Failed logins until CrowdSec notices, and a ban by an operator. */
 async function intruders(api: APIRequestContext) {
   const get = async (path: string) => (await (await api.get(`/api/v1/ids/${path}`)).json()).data
   const allow_list = [{ cidr: '203.0.113.0/24', note: 'Office in Bern' }]
@@ -280,7 +280,7 @@ async function intruders(api: APIRequestContext) {
   made['ids-alert'] = `/security/ids/alerts/${found.id}`
 }
 
-/** Names of the house, a network with machines on it, a list of what is allowed, and people who log in. */
+/** Local names, a network with DHCP clients, an access list, and people who log in. */
 async function services(api: APIRequestContext, make: (path: string, data: object) => Promise<string>) {
   const set = (path: string, data: object) => api.put(`/api/v1${path}`, { data })
   await set('/dns/settings', { listen_addresses: ['127.0.0.1', '10.10.0.1'] })
@@ -329,7 +329,7 @@ async function services(api: APIRequestContext, make: (path: string, data: objec
     await api.post('/api/v1/radius/test', { data: { name, password: `the password of ${name}`, method: 'pap' } })
 }
 
-/** What is seen only after a step or two. */
+/** Screens that take a step or two to reach. */
 const further: Record<string, (page: Page) => Promise<void>> = {
   'login-second': async (page) => {
     await page.context().clearCookies()

@@ -15,7 +15,7 @@ import {
   test,
 } from './gateway'
 
-// Each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' })
 
 const zone = 'corp.example.net'
@@ -23,10 +23,10 @@ const row = (where: Page | Locator, text: string) => where.getByRole('row').filt
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
-/** What the API has, whatever the page shows. */
+/** What the API has stored, whatever the page shows. */
 const stored = (path: string) => read<Record<string, unknown>[]>(path)
 
-/** What an installation has: no service is on, and none has anything to serve. */
+/** Restores what an installation has: every service off and empty. */
 async function clean() {
   const kinds = ['/dns/zones', '/dhcp/subnets', '/forward-proxy/acls', '/radius/clients', '/radius/users']
   for (const path of kinds) await clear(path)
@@ -39,7 +39,7 @@ test.afterAll(clean)
 test.describe('a zone', () => {
   test.use({ expected: [400] })
 
-  test('is made, and its records are those of their type', async ({ page }) => {
+  test('is created, and its form has the fields of each record type', async ({ page }) => {
     await page.goto('/services/dns')
     await page.getByRole('link', { name: 'Add a zone' }).click()
     await form(page).getByRole('textbox', { name: 'Name', exact: true }).fill(zone)
@@ -71,7 +71,7 @@ test.describe('a zone', () => {
   })
 })
 
-test('an entry of a zone is found by the palette', async ({ page }) => {
+test('the palette finds a record of a zone', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('heading', { level: 1 }).waitFor()
   await page.keyboard.press('Control+K')
@@ -80,27 +80,27 @@ test('an entry of a zone is found by the palette', async ({ page }) => {
   await expect(form(page).getByLabel('Value')).toHaveValue('192.0.2.10')
 })
 
-test('the cache is flushed when it is agreed to', async ({ page }) => {
+test('the cache is flushed after a confirmation', async ({ page }) => {
   await page.goto('/services/dns/statistics')
   await page.getByRole('button', { name: 'Flush cache' }).click()
   await form(page).getByRole('button', { name: 'Flush cache' }).click()
   await expect(page.getByText('The cache is empty')).toBeVisible()
 })
 
-test('DNS says that it answers only the gateway, and answers the LAN when it is told to', async ({ page }) => {
+test('DNS warns that it only answers the gateway, and answers the LAN if told to', async ({ page }) => {
   await page.goto('/services/dns')
   const notice = page.getByText('Only the gateway itself is answered.')
   await expect(notice).toBeVisible()
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Answer lan0 (10.10.0.1)' }).click()
   await expect(notice).toBeHidden()
-  // The browser is a machine on the LAN.
+  // The browser is on the LAN.
   await expect
     .poll(() => execFileSync('dig', ['+short', '@10.10.0.1', `www.${zone}`], { encoding: 'utf8' }))
     .toContain('192.0.2.10')
 })
 
-test('services offer the addresses of the gateway to listen on', async ({ page }) => {
+test("services offer the gateway's addresses to listen on", async ({ page }) => {
   for (const service of ['dns', 'radius', 'forward-proxy']) {
     await page.goto(`/services/${service}/settings`)
     await page.getByRole('combobox', { name: 'Listen on' }).click()
@@ -127,7 +127,7 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await form(page).getByLabel('Last address').fill('10.10.0.199')
   await save(form(page))
   await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
-  // DNS answers there, NTP does not.
+  // The gateway serves DNS there, but not NTP.
   expect(await stored('/dhcp/subnets')).toMatchObject([{ dns_servers: ['10.10.0.1'], ntp_servers: [] }])
 
   await switchOn(page, 'Enable DHCP')
@@ -145,7 +145,7 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await expect(row(page, 'laptop').getByRole('link', { name: 'reserved' })).toBeVisible()
 })
 
-test('entries of the access list are put into order', async ({ page }) => {
+test('entries of the access list are reordered', async ({ page }) => {
   await page.goto('/services/forward-proxy')
   await expect(page.getByText('The forward proxy is off')).toBeVisible()
   const make = async (name: string, value: string) => {
@@ -164,7 +164,7 @@ test('entries of the access list are put into order', async ({ page }) => {
   await expect(page.getByText('Games is off')).toBeVisible()
 })
 
-test('a client gets a secret, and a user what its client is told', async ({ page }) => {
+test('a client gets a secret, and a user their reply attributes', async ({ page }) => {
   await page.goto('/services/radius/clients')
   await page.getByRole('link', { name: 'Add a client' }).click()
   await form(page).getByLabel('Name').fill('switch-1')
@@ -182,7 +182,7 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await save(form(page))
   await expect(row(page, 'anna')).toContainText('20')
 
-  // A saved user keeps its password when nothing is typed.
+  // A user keeps the stored password if the field stays empty.
   await row(page, 'anna').getByRole('link', { name: 'anna', exact: true }).click()
   await expect(form(page).getByRole('textbox', { name: 'Password' })).toHaveValue('')
   await form(page).getByLabel('VLAN').fill('30')

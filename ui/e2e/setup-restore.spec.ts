@@ -19,11 +19,11 @@ import {
 
 const endpoint = process.env.GATEWAY_S3
 if (!endpoint) throw new Error('GATEWAY_S3 must name an S3 service')
-/** An SSH server as a target has it, with the fingerprint of its key. */
+/** The settings of an SSH server as a backup target, including its key's fingerprint. */
 const server = JSON.parse(process.env.GATEWAY_SFTP ?? 'null')
 if (!server) throw new Error('GATEWAY_SFTP must have the settings of an SSH server')
 
-// The gateway is away while its data are replaced; before that it is not set up, and after that this page is closed.
+// Before the restore the gateway is not set up, during it unreachable, and afterwards this page is closed.
 test.use({ expected: [400, 401, 403, 409, 502, 503, 'net::ERR_', 'WebSocket'] })
 
 const passphrase = 'the passphrase of this test'
@@ -32,12 +32,12 @@ const keys = { access_key: 'gateway', secret_key: 'correct-horse-battery' }
 const bucket = { endpoint, bucket: 'backups', path_prefix: folder, https: false, ...keys }
 const pool = '192.0.2.77'
 
-/** An interface that is called otherwise when the machine is a new one. */
+/** An interface that has another name on the new machine. */
 const link = { before: 'dmz0', after: 'dmz9' }
 
 const setup = '/var/lib/gateway/setup.json'
 
-/** The gateway as it was, and set up, wherever an earlier try has stopped. */
+/** Restores the gateway as it was, set up, wherever an earlier attempt stopped. */
 async function clean() {
   onGateway('sh', '-c', 'pkill -CONT -x gateway-restore || true')
   onGateway('sh', '-c', `test ! -e ${setup}.before || { mv ${setup}.before ${setup} && kill $(pgrep -x gateway-api); }`)
@@ -56,7 +56,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(clean)
 
-/** Whether the gateway says that it is set up; what else it says while it starts. */
+/** Whether the gateway is set up; while it starts, the HTTP status or 'away'. */
 async function isSetUp() {
   try {
     return await byAPI(
@@ -71,7 +71,7 @@ async function isSetUp() {
   }
 }
 
-/** An encrypted archive of the gateway, which is at an S3 service and at an SSH server, too. */
+/** Makes an encrypted archive of the gateway, which is also uploaded to an S3 service and an SSH server. */
 async function backUp() {
   await make('/network-interfaces', { name: link.before, type: 'ethernet', role: 'lan' })
   await make('/backup-remotes', { kind: 's3', settings: bucket })
@@ -81,7 +81,7 @@ async function backUp() {
   return { id, content }
 }
 
-/** Makes the machine one that no one has set up, and answers the token that proves who owns it. */
+/** Makes the machine look as if it were never set up, and returns the token that proves its ownership. */
 async function forget(): Promise<string> {
   onGateway('ip', 'link', 'set', link.before, 'down')
   onGateway('ip', 'link', 'set', link.before, 'name', link.after)
@@ -99,7 +99,7 @@ const open = async (page: Page) => {
   await expect(page.getByText("encrypted with this machine's key")).toBeVisible()
 }
 
-test('a new machine becomes the gateway of a backup', async ({ page }) => {
+test('a backup is restored on a new machine', async ({ page }) => {
   test.slow()
   const { id, content } = await backUp()
   const upload = (name: string, buffer: Buffer) =>
@@ -108,7 +108,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
       .setInputFiles({ name, mimeType: 'application/octet-stream', buffer })
       .then(() => page.getByRole('button', { name: 'Upload', exact: true }).click())
 
-  // What came after the backup goes.
+  // The restore deletes what was added after the backup.
   await make('/ntp/pools', { kind: 'server', address: pool })
   const token = await forget()
 
@@ -193,7 +193,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   await expect(page).toHaveURL(/\/login$/)
   await renewSession()
 
-  // The whole of the backup is there, and nothing that came later.
+  // Everything in the backup is there, and nothing that was added later.
   await byAPI(async (api) => {
     await expect
       .poll(async () => {

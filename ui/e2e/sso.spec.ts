@@ -5,7 +5,7 @@ const issuer = process.env.GATEWAY_OIDC_ISSUER
 if (!issuer) throw new Error('GATEWAY_OIDC_ISSUER must name an identity provider')
 const email = process.env.GATEWAY_OIDC_EMAIL ?? 'jane.doe@example.com'
 
-// The provider sends the browser back to the gateway's own name, so that is where the tests are.
+// The provider redirects to the gateway's host name, so the tests use it.
 test.use({
   storageState: { cookies: [], origins: [] },
   baseURL: `https://${name}`,
@@ -13,7 +13,7 @@ test.use({
 })
 test.describe.configure({ mode: 'serial' })
 
-/** As nobody has set it up, and nobody has come by it. */
+/** Removes the configuration of single sign-on, and the user that it created. */
 async function clean() {
   const none = { enabled: false, issuer: '', client_id: '', client_secret: null, allow_internal: false }
   await put('/oidc/settings', none)
@@ -25,7 +25,7 @@ test.afterAll(clean)
 const step = (page: Page, text: string) =>
   page.getByRole('region', { name: 'Connection test' }).getByRole('listitem').filter({ hasText: text })
 
-test('the test of the connection says what is wrong', async ({ page }) => {
+test('the connection test shows what is wrong', async ({ page }) => {
   await logIn(page, admin)
   await page.getByRole('link', { name: 'Single sign-on' }).click()
   await expect(page.getByRole('region', { name: 'Redirect URI' })).toContainText(
@@ -45,7 +45,7 @@ test('the test of the connection says what is wrong', async ({ page }) => {
   await expect(page.getByLabel('Client ID')).toHaveAttribute('aria-invalid', 'true')
 })
 
-test('a secret is stored, never shown, and kept by an empty field', async ({ page }) => {
+test('a secret is stored, never shown, and kept if its field is empty', async ({ page }) => {
   await logIn(page, admin)
   await page.goto('/system/sso')
   const secret = page.getByLabel('Client secret', { exact: true })
@@ -68,7 +68,7 @@ test('a secret is stored, never shown, and kept by an empty field', async ({ pag
   await expect(secret).toHaveAttribute('aria-invalid', 'true')
 })
 
-test('somebody whom the provider vouches for logs in', async ({ page }) => {
+test('a user of the provider logs in', async ({ page }) => {
   await test.step('the settings are tried and saved', async () => {
     await logIn(page, admin)
     await page.goto('/system/sso')
@@ -77,7 +77,7 @@ test('somebody whom the provider vouches for logs in', async ({ page }) => {
     await page.getByLabel('Client secret', { exact: true }).fill(process.env.GATEWAY_OIDC_CLIENT_SECRET ?? '')
     await page.getByLabel('Enable single sign-on').check()
     await page.getByRole('button', { name: 'Test connection' }).click()
-    // The provider of the tests speaks plain HTTP, as only an internal one may.
+    // The provider of the tests speaks plain HTTP, which only an internal one may.
     await expect(page.getByRole('region', { name: 'Connection test' })).toContainText('must be an https URL')
     await page.getByLabel('Allow an internal provider').check()
     await page.getByRole('button', { name: 'Test connection' }).click()

@@ -23,7 +23,7 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   await page.getByRole('link', { name: 'Add target' }).click()
   await page.getByLabel('Endpoint').fill('https://s3.example.net')
   await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
-  // Each try has a folder of its own: what is sent to it stays there.
+  // A separate folder per attempt, because uploads stay there.
   await page.getByLabel('Folder').fill(`targets-${test.info().retry}`)
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('wrong')
@@ -63,7 +63,7 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   })
 })
 
-test('what was not touched keeps the secret, and the target can be deleted', async ({ page }) => {
+test('an unchanged secret is kept, and the target can be deleted', async ({ page }) => {
   await page.goto('/operations/backups/targets')
   await page.getByRole('link', { name: 'The vault' }).click()
   await page.getByLabel('Archives to keep').fill('3')
@@ -77,7 +77,7 @@ test('what was not touched keeps the secret, and the target can be deleted', asy
   await expect(page.getByText('No off-site targets')).toBeVisible()
 })
 
-test('an SFTP server has its own fields, with complaints at them', async ({ page }) => {
+test('an SFTP server has its own fields, with their errors', async ({ page }) => {
   await page.goto('/operations/backups/targets/new')
   await page.getByText('SFTP server', { exact: true }).click()
   await expect(page.getByRole('textbox', { name: 'Bucket' })).toBeHidden()

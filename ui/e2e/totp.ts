@@ -3,8 +3,8 @@ import { createHmac } from 'node:crypto'
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
 /**
- * The six digits that an authenticator app shows (RFC 6238). A code is good once; that of the next step
- * is good already, because the clocks may differ by one.
+ * The six digits that an authenticator app shows (RFC 6238). A code works once. The code of the next step already
+ * works, because clocks may be off by one step.
  */
 export function totp(secret: string, stepsAhead = 0): string {
   const bits = [...secret.replaceAll(' ', '')].map((c) => alphabet.indexOf(c).toString(2).padStart(5, '0')).join('')

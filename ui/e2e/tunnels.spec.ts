@@ -15,7 +15,7 @@ import {
   test,
 } from './gateway'
 
-// Each test goes on where the one before it stopped.
+// Each test continues where the previous one stopped.
 test.describe.configure({ mode: 'serial' })
 
 const form = (page: Page) => page.getByRole('dialog')
@@ -26,10 +26,10 @@ const agree = (page: Page, question: string, verb: string) =>
 const key = 'xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg='
 
 const idOf = async (path: string, name: string) => (await read(path)).find((one) => one.name === name)?.id
-/** Where the tunnel of these tests is shown. */
+/** The page of the tunnel of these tests. */
 const tunnelPath = async () => `/vpn/tunnels/${await idOf('/tunnel/interfaces', 'wg0')}`
 
-/** No tunnel, here and on the device, and NAT as the setup has made it. */
+/** Deletes all tunnels, here and on the device, and restores the NAT rules of the setup. */
 async function clean() {
   disconnect('phone0')
   await clear('/tunnel/interfaces')
@@ -41,10 +41,11 @@ async function masquerade(enabled: boolean) {
 test.beforeAll(clean)
 test.afterAll(clean)
 
-// The device that connects here is a new link of the machine that the browser is on, which then drops its connections.
+// The device that connects here is a new interface on the browser's machine. The browser drops its connections when it
+// appears.
 test.use({ expected: ['net::ERR_NETWORK_CHANGED', 'net::ERR_SOCKET_NOT_CONNECTED'] })
 
-test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page, browser }) => {
+test('a server is created, and its peer in one dialog, which connects and is turned off', async ({ page, browser }) => {
   await page.goto('/vpn/tunnels')
   await expect(page.getByRole('heading', { name: 'No tunnels yet' })).toBeVisible()
   await page.getByRole('link', { name: 'Add a tunnel' }).click()
@@ -82,9 +83,9 @@ test('a server is made, and its peer in one dialog, which connects and is switch
   await expect(row(page, "Anna's phone")).toContainText('10.10.0.2:')
   await expectAccessible(page)
 
-  // Through the tunnel itself, the same switch would end the connection of the console: it asks.
+  // Through the tunnel itself, the same switch would cut off the console, so it asks.
   const inside = await browser.newPage({ baseURL: 'https://10.8.0.1:3443' })
-  // The browser gives up what it is loading when it notices the new link.
+  // The browser aborts loading when it notices the new interface.
   await expect(() => logIn(inside, admin)).toPass()
   await inside.goto(await tunnelPath())
   await row(inside, "Anna's phone").getByRole('switch').click()
@@ -95,7 +96,7 @@ test('a server is made, and its peer in one dialog, which connects and is switch
   await expect(page.getByText("Anna's phone is off")).toBeVisible()
 })
 
-test('a peer with its own key has no configuration until it gets a new pair, and what is wide is marked', async ({
+test('a peer with its own key has no configuration until it gets a new pair, and wide networks are marked', async ({
   page,
 }) => {
   await page.goto(await tunnelPath())
@@ -112,7 +113,7 @@ test('a peer with its own key has no configuration until it gets a new pair, and
   await form(page).getByRole('link', { name: 'Done' }).click()
   await expect(row(page, 'Bern')).toContainText('more than one host')
 
-  // Its peers send everything through it: they need a rule, which is offered where there is none.
+  // Its peers send everything through it and need a masquerade rule. If there is none, the page offers one.
   await masquerade(false)
   await page.getByRole('link', { name: 'Add NAT rule' }).click()
   await expect(form(page).getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('wg0 to the internet')
@@ -123,7 +124,7 @@ test('a peer with its own key has no configuration until it gets a new pair, and
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
-  test('sees peers, and neither their configuration nor what changes them', async ({ page }) => {
+  test('sees peers, but neither their configuration nor any actions', async ({ page }) => {
     await logIn(page, await makeUser('tunnel-viewer'))
     await page.goto(`${await tunnelPath()}/${await idOf('/peers', 'Bern')}/config`)
     await expect(form(page)).toContainText('Only administrators')
@@ -135,7 +136,7 @@ test.describe('a viewer', () => {
   })
 })
 
-test('a peer and a tunnel are deleted; others come from a provider and from the machine', async ({ page }) => {
+test('a peer and a tunnel are deleted; others are imported from a provider and from the machine', async ({ page }) => {
   await page.goto(await tunnelPath())
   await page.getByRole('link', { name: 'Bern', exact: true }).click()
   await form(page).getByRole('button', { name: 'Delete' }).click()

@@ -3,7 +3,7 @@ import { clear, expect, expectAccessible, logIn, make, test } from './gateway'
 const evil = '<img src=x onerror=alert(1)>'
 const viewer = { email: 'viewer@example.com', password: 'a viewer may only look' }
 
-/** That user, as a new one. */
+/** Creates that user afresh. */
 async function haveViewer() {
   await clear('/users', viewer.email)
   await make('/users', { ...viewer, role: 'viewer' })
@@ -24,7 +24,7 @@ test('text is shown as text', async ({ page }) => {
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
-  test('looks and changes nothing', async ({ page }) => {
+  test('sees everything and changes nothing', async ({ page }) => {
     await haveViewer()
     await clear('/ntp/pools', 'users.example.net')
     await make('/ntp/pools', { kind: 'server', address: 'users.example.net' })
@@ -46,7 +46,7 @@ test.describe('a viewer', () => {
 test.describe('accounts', () => {
   test.use({ expected: [400, 401] })
 
-  test('one cannot delete oneself', async ({ page }) => {
+  test('users cannot delete themselves', async ({ page }) => {
     await page.goto('/system/users?q=admin')
     await page.getByRole('table').getByRole('link').first().click()
     await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled()
@@ -62,7 +62,7 @@ test.describe('accounts', () => {
     await expect(page.getByLabel('New password')).toHaveAttribute('aria-invalid', 'true')
   })
 
-  test('a wrong current password is told at its field and keeps the session', async ({ page }) => {
+  test('a wrong current password is reported at its field, and the session continues', async ({ page }) => {
     await page.goto('/profile')
     await page.getByLabel('Current password').fill('not the password')
     await page.getByLabel('New password').fill('another long password')
@@ -73,7 +73,7 @@ test.describe('accounts', () => {
   })
 })
 
-test('the audit search keeps its filters in the address', async ({ page }) => {
+test('the audit search keeps its filters in the URL', async ({ page }) => {
   await haveViewer()
   await page.goto('/operations/audit')
   await page.getByLabel('Subject').fill(viewer.email)
@@ -82,7 +82,7 @@ test('the audit search keeps its filters in the address', async ({ page }) => {
   await expect(page.getByLabel('Subject')).toHaveValue(viewer.email)
   await expect(page.getByRole('row').nth(1)).toContainText(viewer.email)
 
-  // The address of an entry shows it, whatever list it was found in.
+  // The address of an entry shows it, whatever the list contains.
   await page.getByRole('row').nth(1).getByRole('link').click()
   await expect(page.getByRole('dialog').getByText(viewer.email).first()).toBeVisible()
   await page.goto(`${new URL(page.url()).pathname}?actor=nobody`)

@@ -14,8 +14,8 @@ import {
 } from './gateway'
 import { found, makeDomain, search } from './waf'
 
-// Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
-// console asks again.
+// Each test continues where the previous one stopped. Reloading the proxy may drop the connection of a poll; the
+// console retries.
 test.describe.configure({ mode: 'serial' })
 const reload = 'net::ERR_FAILED'
 test.use({ expected: [reload] })
@@ -40,7 +40,7 @@ test.afterAll(async () => {
 test.describe('a domain', () => {
   test.use({ expected: [400, reload] })
 
-  test('is inspected when it is switched on, and wrong rules are shown with their line', async ({ page }) => {
+  test('is inspected after it is enabled, and invalid rules are shown with their line', async ({ page }) => {
     await page.goto('/')
     await page.getByRole('navigation', { name: 'Areas' }).getByRole('link', { name: 'WAF', exact: true }).click()
     const { state } = await stored('/waf/status')
@@ -79,7 +79,7 @@ test.describe('a domain', () => {
   })
 })
 
-test('alerts arrive while one looks, are filtered by the gateway, and can be shared', async ({ page }) => {
+test('alerts arrive live, are filtered by the gateway, and can be shared', async ({ page }) => {
   await page.goto('/security/waf/alerts')
   await expect(page.getByText('up to date')).toBeVisible()
   await expect(page.getByText('No alerts.')).toBeVisible()
@@ -115,14 +115,14 @@ test('alerts arrive while one looks, are filtered by the gateway, and can be sha
 test.describe('a filter', () => {
   test.use({ expected: [400, reload] })
 
-  test('that the gateway refuses says so where it was typed', async ({ page }) => {
+  test('that the gateway refuses shows the error at its field', async ({ page }) => {
     await page.goto('/security/waf/alerts?client=somewhere')
     await expect(page.getByLabel('Client', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   })
 })
 
-test('a request is told in words, and what was legitimate becomes an exclusion', async ({ page }) => {
-  // At level 1 a single rule finds it.
+test('a request is explained in words, and a legitimate one becomes an exclusion', async ({ page }) => {
+  // At paranoia level 1 only one rule matches.
   await put(`/waf/configs/${docs.id}`, { paranoia_level: 1 })
   const reference = search(docs, '198.51.100.23')
   await page.goto('/security/waf/alerts?client=198.51.100.23')
@@ -152,7 +152,7 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
     { rule_id: 942100, path: '/search', exact: true, variable: 'ARGS', parameter: 'q', note: 'People search for SQL.' },
   ])
 
-  // It stands in the settings of the domain, and goes from there.
+  // The exclusion is in the domain's settings, and can be removed there.
   await page.goto(`/security/waf/domains/${docs.id}`)
   await expect(form(page).getByLabel('Parameter, row 1')).toHaveValue('q')
   await form(page).getByRole('button', { name: 'Remove row 1: Narrow exclusions' }).click()
@@ -161,7 +161,7 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
   expect((await stored(`/waf/configs/${docs.id}`)).exclusions).toEqual([])
 })
 
-test('blocking is not switched on without a word about whom it would refuse', async ({ page }) => {
+test('switching to blocking says first whom it would refuse', async ({ page }) => {
   await page.goto('/security/waf')
   await expect(row(page, docs.name)).toContainText('requests in 7 days')
   await row(page, docs.name).getByRole('link', { name: docs.name }).click()
@@ -183,7 +183,7 @@ test('blocking is not switched on without a word about whom it would refuse', as
   if (state === 'down') await expect(tile).toContainText('agent down')
 })
 
-test('rules are found by words', async ({ page }) => {
+test('rules can be searched', async ({ page }) => {
   await page.goto('/security/waf/rules')
   await expect(page.getByText('The first 200 rules are shown.')).toBeVisible()
   await page.getByLabel('Search this list').fill('942100')
@@ -197,7 +197,7 @@ test('rules are found by words', async ({ page }) => {
 test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] }, expected: [401, reload] })
 
-  test('sees all of it and is offered no change', async ({ page }) => {
+  test('sees everything, but no actions', async ({ page }) => {
     await logIn(page, await makeUser('waf-viewer'))
     await page.goto('/security/waf/alerts?client=198.51.100.23')
     await row(page, '198.51.100.23')
@@ -212,7 +212,7 @@ test.describe('a viewer', () => {
 test.describe('on a phone', () => {
   test.use({ viewport: { width: 390, height: 844 } })
 
-  test('the pages with something on them fit', async ({ page }) => {
+  test('pages with content fit', async ({ page }) => {
     for (const path of ['', '/alerts', `/domains/${docs.id}`]) {
       await page.goto(`/security/waf${path}`)
       await settled(page)
@@ -221,7 +221,7 @@ test.describe('on a phone', () => {
   })
 })
 
-test('alerts are deleted when it is agreed to', async ({ page }) => {
+test('alerts are deleted after a confirmation', async ({ page }) => {
   await page.goto('/security/waf/alerts')
   await page.getByRole('button', { name: 'Delete alerts' }).click()
   await form(page).getByRole('button', { name: 'Delete alerts' }).click()

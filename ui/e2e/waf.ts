@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { clear, make, onGateway } from './gateway'
 
-/** An id that is greater than those of before, as the agent makes them. */
+/** A time-ordered id, as the agent makes them. */
 function idAt(time: number): string {
   const hex = time.toString(16).padStart(12, '0') + randomBytes(10).toString('hex')
   return [hex.slice(0, 8), hex.slice(8, 12), `7${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
@@ -31,7 +31,7 @@ interface Found {
   body?: string
 }
 
-/** Writes what the agent writes about one request, announces it as the agent does, and answers the reference number. */
+/** Writes the agent's records of one request, announces them as the agent does, and returns the reference number. */
 export function found({ domain, client, uri, rules, ...more }: Found): string {
   const { method = 'GET', action = 'blocked', score = 10, ago = 0, headers, body = '' } = more
   const at = Date.now() - ago * 3_600_000
@@ -76,7 +76,7 @@ export function found({ domain, client, uri, rules, ...more }: Found): string {
   return request_id
 }
 
-/** A search for SQL in a documentation, which the rules take for an attack. */
+/** A search for SQL in documentation, which the rules mistake for an attack. */
 export const search = (domain: Found['domain'], client: string, more: Partial<Found> = {}) =>
   found({
     domain,
@@ -98,7 +98,7 @@ export const search = (domain: Found['domain'], client: string, more: Partial<Fo
     ...more,
   })
 
-/** A domain for the WAF to look at. One of the same name goes first. */
+/** Creates a domain for the WAF. Deletes an existing one of the same name first. */
 export async function makeDomain(name: string): Promise<Found['domain']> {
   for (const path of ['/domains', '/backends']) await clear(path, name)
   const { id: backend_id } = await make('/backends', { name })

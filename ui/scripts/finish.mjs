@@ -1,5 +1,5 @@
-// Finishes a build: puts dist/.gitkeep back, keeps the manifest for the size check out of what is
-// served, and writes .gz and .br beside every asset, so that the server compresses nothing at run time.
+// Finishes a build: restores dist/.gitkeep, moves the manifest for the size check out of the served files, and writes
+// .gz and .br files next to every asset, so that the server compresses nothing at run time.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'

@@ -1,5 +1,5 @@
-// Writes what the console knows about the API from its OpenAPI document: src/api/schema.ts, the types, and src/api/fields.ts, what the fields
-// of each kind begin with and how far they go. With --check it fails when one of them is stale.
+// Generates from the OpenAPI document: the types in src/api/schema.ts, and the defaults and limits of each kind's
+// fields in src/api/fields.ts. With --check it fails if one of them is stale.
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 
@@ -18,7 +18,7 @@ const { paths, components } = JSON.parse(readFileSync(document, 'utf8'))
 
 const typesOf = ({ type }) => [type].flat()
 
-/** What a field begins with that the API does not know a default for: it must be filled in. */
+/** The initial value of a field without a default in the API. */
 function blank(schema) {
   const [type] = typesOf(schema)
   if (typesOf(schema).includes('null')) return null
@@ -26,7 +26,7 @@ function blank(schema) {
 }
 
 function field(schema, required) {
-  // What is never shown may be kept, and what can be null or false is always said: such a field may look empty.
+  // A secret may stay as stored, and null and false are values, so such fields may look empty.
   const filled = required && !schema.writeOnly && !typesOf(schema).includes('null') && schema.type !== 'boolean'
   return {
     start: 'default' in schema ? schema.default : blank(schema),

@@ -1,5 +1,5 @@
-// Fails when a page needs more JavaScript than its budget. Counts the entry, the lazy chunks a page loads
-// and everything they import, as the gzip files that are served.
+// Fails if a page needs more JavaScript than its budget. Counts the entry, the lazy chunks that a page loads and
+// everything they import, as served: gzipped.
 import { accessSync, readFileSync, statSync } from 'node:fs'
 
 const manifest = JSON.parse(
@@ -10,7 +10,7 @@ const gz = (file) => statSync(new URL(`../dist/${file}.gz`, import.meta.url)).si
 function closure(keys, seen = new Set()) {
   for (const key of keys) {
     if (seen.has(key)) continue
-    // A module without a file of its own is part of one that is counted anyway.
+    // A module without a file of its own is in a chunk that is counted anyway.
     if (!manifest[key]) {
       accessSync(new URL(`../${key}`, import.meta.url))
       continue

@@ -9,7 +9,7 @@ it('lets each build reload once', () => {
   expect(mayReload('/assets/index-new.js', sessionStorage)).toBe(true)
 })
 
-it('does not reload when it cannot remember that it did', () => {
+it('does not reload if it cannot remember that', () => {
   const broken = {
     getItem: () => null,
     setItem: () => {
@@ -19,7 +19,7 @@ it('does not reload when it cannot remember that it did', () => {
   expect(mayReload('/assets/index.js', broken)).toBe(false)
 })
 
-it('reloads on the first failed chunk and lets the second one be an error', () => {
+it('reloads on the first failed chunk, and reports the second', () => {
   const reload = vi.fn()
   reloadOnChunkFailure('/assets/index.js', reload)
   const first = new Event('vite:preloadError', { cancelable: true })

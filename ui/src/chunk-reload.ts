@@ -1,9 +1,9 @@
 const storageKey = 'gateway.reloaded-for'
 
 /**
- * After an upgrade the hashed chunks of the old build are gone. A page of that build reloads once to
- * become the new one. The entry's own hashed address names the build, so a build reloads at most once
- * and a chunk that is really missing ends in an error instead of a loop.
+ * After an upgrade, the hashed chunks of the old build are gone. A page of that build reloads once to get the new one.
+ * The entry's hashed URL identifies the build, so each build reloads at most once, and a chunk that is really missing
+ * ends in an error instead of a loop.
  */
 export function mayReload(build: string, storage: Pick<Storage, 'getItem' | 'setItem'>, key = storageKey): boolean {
   try {
@@ -11,7 +11,7 @@ export function mayReload(build: string, storage: Pick<Storage, 'getItem' | 'set
     storage.setItem(key, build)
     return true
   } catch {
-    // Without storage there is no guard against a loop.
+    // Without storage, nothing would prevent a loop.
     return false
   }
 }

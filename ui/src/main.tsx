@@ -12,8 +12,8 @@ reloadOnChunkFailure()
 
 const root = document.getElementById('root')!
 
-// The door (login, reset, setup) and the console are two programs: the door stays small, and crossing
-// it is a page load, which leaves nothing of the former session in memory.
+// The door (login, password reset, setup) and the console are two programs: the door stays small, and switching is a
+// page load, which leaves nothing of the old session in memory.
 const atTheDoor = ['/login', '/reset-password', '/setup'].includes(location.pathname)
 const program = atTheDoor ? import('./door/Door') : import('./app/App')
 

@@ -1,9 +1,9 @@
-/** An id in an address. What ends like the name of a file is taken for a file by the gateway, so it has no dots. */
+/** An id for a path. The gateway takes a path with a file extension for a file, so dots are replaced. */
 const dotless = (id: string) => encodeURIComponent(id.replaceAll('.', '~'))
-/** The id that an address has without its dots. */
+/** Restores the dots of an id in a path. */
 export const dotted = (part: string) => part.replaceAll('~', '.')
 
-/** Every address of the console is made here. */
+/** All paths of the console. */
 export const paths = {
   overview: '/',
   interfaces: '/network/interfaces',
@@ -172,7 +172,7 @@ export const paths = {
   profileSessions: '/profile/sessions',
 } as const
 
-/** Pages about what each node of a cluster has for itself. */
+/** Pages about settings of a single node of a cluster. */
 export const localPages: string[] = [
   paths.interfaces,
   paths.ipAddresses,
@@ -220,5 +220,5 @@ const pathsByKind: Record<string, (id: string) => string> = {
   'alert.mute': paths.alertMute,
 }
 
-/** Where a row of some kind is shown; undefined where it is not. */
+/** The page of a row; undefined if its kind has none. */
 export const pathOfThing = ({ kind, id }: { kind: string; id: string }) => pathsByKind[kind]?.(id)

@@ -1,5 +1,5 @@
 import { configure } from '@testing-library/react'
 import './i18n/i18n'
 
-// A busy machine may take its time: what a test waits for comes, or the test fails later.
+// Allows for a busy machine.
 configure({ asyncUtilTimeout: 20_000 })

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 
-// Which part of the console may import which. Each knows only those that stand before it.
+// Which parts of the console may import which: each only those listed before it.
 const floors = ['i18n', 'theme', 'paths', 'api', 'kit', 'areas', 'door', 'app', 'main']
 const kitFloors = ['login', 'text', 'state', 'chart', 'page', 'job', 'change', 'form', 'list']
 
-/** What an area takes from another one, and why. */
+/** What an area imports from another one, and why. */
 const between: Record<string, Record<string, string>> = {
   clients: { dhcp: 'the order of addresses', firewall: 'a block is a rule' },
   cluster: { network: 'the interfaces of this node', updates: 'a rolling update begins with the versions' },
@@ -34,7 +34,7 @@ const between: Record<string, Record<string, string>> = {
 const sources = import.meta.glob<string>('./**/*.{ts,tsx}', { query: '?raw', import: 'default', eager: true })
 const specifier = /(?:from|import|import\()\s*['"](\.[^'"]*)['"]/g
 
-/** All imports between files, by their paths from here. */
+/** All imports between files, as paths relative to this folder. */
 const imports = Object.entries(sources)
   .filter(([file]) => !/\.test\.|test-setup/.test(file))
   .flatMap(([file, source]) =>
@@ -51,7 +51,7 @@ it('lets no part of the console import one above it', () => {
   expect(imports.length).toBeGreaterThan(1000)
   const upwards = (order: string[], level: number) => (one: { from: string; to: string }) =>
     order.indexOf(partOf(one.from, level)) < order.indexOf(partOf(one.to, level))
-  // The page after the login is loaded while the password is typed.
+  // The console is loaded while the server checks the password.
   const allowed = ['door/Login.tsx -> app/App']
   expect(
     imports
@@ -63,11 +63,11 @@ it('lets no part of the console import one above it', () => {
   expect(inKit.filter(upwards(kitFloors, 1)).map(says)).toEqual([])
 })
 
-it('lets areas import each other for a reason alone', () => {
+it('lets areas import each other only for a reason', () => {
   const found = imports
     .filter(({ from, to }) => from.startsWith('areas/') && to.startsWith('areas/'))
     .map((one) => ({ from: partOf(one.from, 1), to: partOf(one.to, 1), says: says(one) }))
-    // The overview is made of all areas.
+    // The overview uses all areas.
     .filter(({ from, to }) => from !== to && from !== 'overview')
   expect(found.filter(({ from, to }) => !between[from]?.[to]).map((one) => one.says)).toEqual([])
   const needed = new Set(found.map(({ from, to }) => `${from} ${to}`))

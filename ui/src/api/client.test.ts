@@ -29,7 +29,7 @@ beforeEach(() => {
 })
 
 describe('the envelope', () => {
-  it('gives the data, the ETag and what was applied', async () => {
+  it('returns the data, the ETag and what was applied', async () => {
     reply(
       200,
       { data: { stratum: 3 }, error: null },
@@ -45,7 +45,7 @@ describe('the envelope', () => {
     })
   })
 
-  it('tells of a change that waits for its confirmation', async () => {
+  it('reports a change that must be confirmed', async () => {
     const told = vi.fn()
     onUnconfirmed(told)
     reply(200, { data: {}, error: null }, { 'Gateway-Change-Set': 'set-1' })
@@ -61,21 +61,21 @@ describe('the envelope', () => {
     onUnconfirmed(() => {})
   })
 
-  it('turns an error into a fault with its fields, its request and its waiting time', async () => {
+  it('turns an error into a fault with its fields, request id and retry time', async () => {
     const error = { code: 'validation_failed', message: 'No.', fields: { address: 'Not a host.' }, details: { a: 1 } }
     reply(400, { data: null, error }, { 'X-Request-ID': 'r-1', 'Retry-After': '30' })
     const fault = await faultOf(unwrap(http.GET('/ntp/status')))
     expect(fault).toMatchObject({ ...error, status: 400, requestId: 'r-1', retryAfter: 30, sessionLost: false })
   })
 
-  it('says that the gateway is unreachable when nothing answers', async () => {
+  it('says that the gateway is unreachable if nothing answers', async () => {
     vi.stubGlobal('fetch', async () => {
       throw new TypeError('Failed to fetch')
     })
     expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unreachable', status: 0 })
   })
 
-  it('does not wait for ever, and does not claim that a change was not stored', async () => {
+  it('has a timeout, and does not claim that a change was not stored', async () => {
     const limits: number[] = []
     vi.spyOn(AbortSignal, 'timeout').mockImplementation((limit) => {
       limits.push(limit)
@@ -91,13 +91,13 @@ describe('the envelope', () => {
     expect(limits).toEqual([10_000, 60_000])
   })
 
-  it('survives an answer that is not the envelope', async () => {
+  it('handles an answer without an envelope', async () => {
     reply(502, 'Bad gateway')
     expect(await faultOf(unwrap(http.GET('/ntp/status')))).toMatchObject({ code: 'unexpected', status: 502 })
   })
 })
 
-it('is not expected around a text, and told all the same when there is none', async () => {
+it('is not expected around text, and errors are reported without one as well', async () => {
   const config = () => raw(http.GET('/peers/{id}/config', { params: { path: { id: '1' } }, parseAs: 'text' }))
   vi.stubGlobal('fetch', async () => new Response('[Interface]'))
   expect(await config()).toBe('[Interface]')
@@ -109,7 +109,7 @@ it('is not expected around a text, and told all the same when there is none', as
 describe('a lost session', () => {
   const error = { code: 'unauthenticated', message: 'Log in.' }
 
-  it('is reported once, for the application to go to the login', async () => {
+  it('is reported once, so that the app can redirect to the login', async () => {
     const faults: Fault[] = []
     onFault((fault) => faults.push(fault) === 0)
     reply(401, { data: null, error })
@@ -118,7 +118,7 @@ describe('a lost session', () => {
     expect(faults[0]?.sessionLost).toBe(true)
   })
 
-  it('leaves whoever waited without an answer while the page is being left', async () => {
+  it('never settles a call while the page is being left', async () => {
     onFault(() => true)
     reply(401, { data: null, error })
     const settled = vi.fn()
@@ -140,7 +140,7 @@ describe('a lost session', () => {
 describe('lost updates', () => {
   const pools = resource('ntp.pool', '/ntp/pools')
 
-  it('are prevented by sending back the ETag of what was read', async () => {
+  it('are prevented by sending back the ETag', async () => {
     reply(200, { data: { id: '1' }, error: null }, { ETag: '"v1"' })
     const { etag } = await pools.read('1')
     await pools.update('1', { prefer: true }, etag)
@@ -149,7 +149,7 @@ describe('lost updates', () => {
     expect(seen[1]?.headers.get('If-Match')).toBe('"v1"')
   })
 
-  it('are told as stale', async () => {
+  it('are reported as stale', async () => {
     reply(412, { data: null, error: { code: 'stale', message: 'Changed.' } })
     expect(await faultOf(pools.update('1', {}, '"v1"'))).toMatchObject({ code: 'stale', status: 412 })
   })
@@ -159,12 +159,12 @@ describe('lost updates', () => {
   })
 })
 
-it('reads a Gateway-Apply header that is missing or odd', () => {
+it('handles a missing or odd Gateway-Apply header', () => {
   expect(parseApplied(null)).toEqual([])
   expect(parseApplied('nonsense, ntp=pending')).toEqual([{ component: 'ntp', state: 'pending' }])
 })
 
-it('puts the reason into letters that a header has room for', () => {
+it('percent-encodes the reason for its header', () => {
   expect(intentHeaders({ reason: 'größer', within: 30 })).toEqual({
     'Gateway-Reason': 'gr%C3%B6%C3%9Fer',
     'Gateway-Confirm-Within': '30',

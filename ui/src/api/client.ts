@@ -5,7 +5,7 @@ import type { paths } from './schema'
 
 export type ComponentState = 'live' | 'pending' | 'degraded' | 'not_installed'
 
-/** One word of the Gateway-Apply header: how far a stored change has come in one component. */
+/** An item of the Gateway-Apply header: how far a stored change has been applied to a component. */
 export interface Applied {
   component: string
   state: ComponentState
@@ -17,27 +17,27 @@ export interface Answer<T> {
   applied: Applied[]
 }
 
-/** Why something is changed, and within how many seconds it must be confirmed; 0 if it need not be. */
+/** The reason for a change, and within how many seconds it must be confirmed; 0 means never. */
 export interface Intent {
   reason: string
   within: number
 }
 
-/** A change that goes back unless it is confirmed in time. */
+/** A change that is reverted unless confirmed in time. */
 export interface Unconfirmed {
   id: string
   by: string
 }
 
-/** Seconds until a request counts as lost. A change waits for the daemons that it concerns, so it is given longer. */
+/** Request timeouts in seconds. A change waits for the daemons that it concerns, so it gets longer. */
 const patience = { read: 10, change: 60, backup: 2 * 3600 }
-/** What takes as long as the database is large. */
+/** Requests whose duration grows with the database. */
 const unhurried =
   /\/backups(\/upload|\/[^/]+\/(verify|restore|restore-plan))?$|\/backup-remotes\/[^/]+\/fetch$|\/configuration\/(plan|apply)(\?.*)?$|\/setup\/(restore\/(upload|fetch|plan|begin)|join-cluster)$/
 const patienceFor = ({ method, url }: Request) =>
   method === 'GET' ? patience.read : unhurried.test(url) ? patience.backup : patience.change
 
-// The function looks fetch up at the call, so that tests can replace it.
+// Looks fetch up at each call, so that tests can replace it.
 export const http = createClient<paths>({
   baseUrl: `${location.origin}/api/v1`,
   credentials: 'same-origin',
@@ -52,7 +52,7 @@ export const http = createClient<paths>({
   },
 })
 
-/** Silence does not say whether a change was stored. */
+/** A timeout does not tell whether a change was stored. */
 const timedOut = ({ method }: Request, seconds: number) =>
   new Fault({
     code: 'timeout',
@@ -60,23 +60,23 @@ const timedOut = ({ method }: Request, seconds: number) =>
     status: 0,
   })
 
-/** Answers whether the page is being left because of this fault. */
+/** Returns whether the page is being left because of this fault. */
 type FaultListener = (fault: Fault) => boolean
 let leaving: FaultListener = () => false
 
-/** The running application decides what a lost session or a missing setup means: it owns navigation. */
+/** The app decides what to do about a lost session or a missing setup, because it owns navigation. */
 export function onFault(listener: FaultListener) {
   leaving = listener
 }
 
 let waits: (change: Unconfirmed) => void = () => {}
 
-/** Told of every change of this page that waits for a confirmation. */
+/** The listener is called with every change from this page that must be confirmed. */
 export function onUnconfirmed(listener: typeof waits) {
   waits = listener
 }
 
-/** A call of the generated client: what was asked for on success, an envelope with a fault otherwise. */
+/** A call of the generated client: returns the data on success, or an envelope with an error. */
 type RawCall<B> = Promise<{ data?: B; error?: unknown; response: Response }>
 type Call<T> = RawCall<{ data?: T }>
 
@@ -104,14 +104,14 @@ export async function answer<T>(call: Call<T>): Promise<Answer<NonNullable<T>>> 
   }
 }
 
-/** What comes as it is, without the envelope: a text, a picture. */
+/** Returns an answer that has no envelope, such as text or a picture. */
 export async function raw<B>(call: RawCall<B>): Promise<B> {
   return (await settle(call)).body
 }
 
 /**
- * A file that is made while it is sent. Each piece is handed over as it comes, and it takes as long as it takes: to abort it
- * is up to the caller.
+ * Downloads a file that is produced while it is sent. Passes on each piece as it arrives. There is no timeout: the
+ * caller may abort it.
  */
 export async function download(
   path: string,
@@ -143,7 +143,7 @@ export function ifMatch(etag: string | null | undefined): Record<string, string>
   return etag ? { 'If-Match': etag } : {}
 }
 
-/** A header has room for plain letters alone, so the reason is percent-encoded. */
+/** A header allows only ASCII, so the reason is percent-encoded. */
 export function intentHeaders(intent?: Partial<Intent>): Record<string, string> {
   const { reason = '', within = 0 } = intent ?? {}
   return {
@@ -161,7 +161,7 @@ export function parseApplied(header: string | null): Applied[] {
 }
 
 function fail(fault: Fault): Promise<never> {
-  // Whoever waits for this answer should not show an error on a page that is about to go.
+  // The page is about to be left, so never settle: the caller must not show an error.
   return leaving(fault) ? new Promise(() => {}) : Promise.reject(fault)
 }
 

@@ -1,9 +1,9 @@
 import type { components } from './schema'
 
-/** A row of any kind, as something else names it. */
+/** A reference to a row of any kind. */
 export type Thing = components['schemas']['ResourceUser']
 
-/** What the API answers instead of data: a stable code, a sentence, and complaints per field. */
+/** The API's error: a stable code, a sentence, and messages per field. */
 export interface FaultInfo {
   code: string
   message: string
@@ -22,7 +22,7 @@ export class Fault extends Error {
   readonly details: Record<string, unknown>
   readonly requestId: string | null
   readonly retryAfter: number | null
-  /** The session is gone; false when a 401 says that a typed password was wrong. */
+  /** The session is gone. False if a 401 means that a password was wrong. */
   readonly sessionLost: boolean
 
   constructor(info: FaultInfo) {
@@ -44,7 +44,7 @@ export class Fault extends Error {
   }
 }
 
-/** Everything thrown becomes a Fault, so that one place decides how to show it. */
+/** Turns anything thrown into a Fault, so that one place decides how to show it. */
 export function toFault(cause: unknown): Fault {
   if (cause instanceof Fault) return cause
   const message = cause instanceof Error ? cause.message : String(cause)

@@ -1,7 +1,7 @@
 import { type Answer, answer, http, type Intent, ifMatch, intentHeaders } from './client'
 import type { operations, paths } from './schema'
 
-// What a page needs to know about a resource is its path: the item type follows from the OpenAPI document.
+// A page only needs a resource's path: the item type follows from the OpenAPI document.
 
 type Payload<O> = O extends { responses: { 200: { content: { 'application/json': { data?: infer D } } } } }
   ? NonNullable<D>
@@ -19,7 +19,7 @@ type SingletonPath = {
 
 export type Item<P extends CollectionPath> = `${P}/{id}` extends keyof paths ? Data<`${P}/{id}`> : never
 
-/** What was done to a row, newest first, and the row as it was at a time. */
+/** The history of a row, newest first, and the row as it was at a given time. */
 export interface Past<T> {
   entries: (id: string) => Promise<RowPast[]>
   at: (id: string, moment: string) => Promise<T>
@@ -27,13 +27,13 @@ export interface Past<T> {
 export type RowPast = Data<'/firewall/rules/{id}/history'>[number]
 
 type Body<O> = O extends { requestBody: { content: { 'application/json': infer B } } } ? B : never
-/** What makes a row of a kind, or changes the one that there is. */
+/** The operation that creates a row of a kind or, if there is none, the one that updates it. */
 type Change<K extends string> = `${K}.create` extends keyof operations
   ? operations[`${K}.create`]
   : `${K}.update` extends keyof operations
     ? operations[`${K}.update`]
     : never
-/** The kinds of rows that the API takes, by their names in change sets and audit actions. */
+/** The kinds of rows that the API accepts, as named in change sets and audit actions. */
 export type Kind = {
   [O in keyof operations]: O extends `${infer K}.create` | `${infer K}.update`
     ? Body<operations[O]> extends never
@@ -41,7 +41,7 @@ export type Kind = {
       : K
     : never
 }[keyof operations]
-/** The fields that the API takes for a row of a kind, and those that it shows. */
+/** The fields that the API accepts for a row of a kind, and those that it returns. */
 export type FieldOf<K extends Kind> = keyof Body<Change<K>> & string
 export type ShownOf<K extends Kind> = `${K}.get` extends keyof operations
   ? keyof Payload<operations[`${K}.get`]> & string
@@ -53,7 +53,7 @@ export interface Resource<T> {
   list: () => Promise<T[]>
   read: (id: string) => Promise<Answer<T>>
   create: (body: object, intent?: Intent) => Promise<Answer<T>>
-  /** `changed` names the fields that differ from what is stored, where that is known. */
+  /** `changed` names the fields that differ from the stored row, if known. */
   update: (
     id: string,
     body: object,
@@ -65,9 +65,9 @@ export interface Resource<T> {
   past: Past<T>
 }
 
-/** A resource whose rows have an order, and whose notes can be changed without an apply. */
+/** A resource whose rows are ordered, and whose notes can be changed without an apply. */
 export interface OrderedResource<T> extends Resource<T> {
-  /** Puts one row right behind another, or before all of them. */
+  /** Moves a row right behind another, or to the front. */
   move: (id: string, after: string | null, intent?: Intent) => Promise<Answer<T>>
 }
 
@@ -75,7 +75,7 @@ export interface Singleton<T> {
   kind: string
   read: () => Promise<Answer<T>>
   update: (body: object, etag: string | null, changed?: readonly string[], intent?: Intent) => Promise<Answer<T>>
-  /** Of settings that the history has. */
+  /** Only for settings with a history. */
   past?: Past<T>
 }
 
@@ -84,14 +84,14 @@ const notes: readonly string[] = ['note', 'labels']
 type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['application/json']
 export type Operation = ChangeSet['operations'][number]
 
-/** Stores several rows at once: all of them, or none. */
+/** Stores several rows at once: all or none. */
 export const changeSet = (operations: Operation[], { reason, within }: Intent = { reason: '', within: 0 }) =>
   answer(http.POST('/change-sets', { body: { operations, preview: false, reason, confirm_within: within } }))
 
 // biome-ignore lint/suspicious/noExplicitAny: the path is a value here; its types were checked by the caller's generics.
 const call = (method: string, path: string, init?: object): any => (http as any).request(method, path, init)
 
-/** `parent` is the row that those of a path such as /domains/{parent}/headers belong to. */
+/** `parent` is the parent row's id in a path such as /domains/{parent}/headers. */
 export function resource<P extends CollectionPath>(kind: string, path: P, parent?: string): Resource<Item<P>> {
   const one = `${path}/{id}`
   const params = (id?: string) => ({ params: { path: { parent, id } } })
@@ -112,7 +112,7 @@ export function resource<P extends CollectionPath>(kind: string, path: P, parent
   }
 }
 
-/** What rows of another resource have besides, under the same id: it is neither made nor deleted. */
+/** Additional fields of another resource's rows, under the same id. They are neither created nor deleted. */
 export type Extension<T> = Pick<Resource<T>, 'kind' | 'list' | 'read' | 'update' | 'past'>
 
 export function extension<P extends CollectionPath>(kind: string, path: P): Extension<Item<P>> {
@@ -128,7 +128,7 @@ export function orderedResource<P extends OrderedPath>(kind: string, path: P): O
       if (!changed?.length || !changed.every((name) => notes.includes(name)))
         return plain.update(id, body, etag, changed, intent)
       const noted = Object.fromEntries(Object.entries(body).filter(([name]) => changed.includes(name)))
-      // What is not applied need not be confirmed.
+      // Nothing is applied, so nothing needs confirmation.
       const headers = { ...ifMatch(etag), ...intentHeaders({ reason: intent?.reason }) }
       return answer(call('patch', `${path}/{id}`, { params: { path: { id } }, body: noted, headers }))
     },
@@ -154,7 +154,7 @@ export function singleton<P extends SingletonPath>(kind: string, path: P, method
 
 type SettingsPath = { [P in SingletonPath]: `${P}/history` extends keyof paths ? P : never }[SingletonPath]
 
-/** Settings that the history has. */
+/** Settings with a history. */
 export function settings<P extends SettingsPath>(kind: string, path: P): Singleton<Data<P>> {
   return {
     ...singleton(kind, path, 'put'),

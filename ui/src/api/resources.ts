@@ -1,6 +1,6 @@
 import { extension, orderedResource, resource, settings, singleton } from './resource'
 
-// Every kind of row that the console knows, and where the API has it.
+// Every kind of row that the console knows, and its API path.
 
 export const channels = resource('alert.channel', '/alerts')
 export const mutes = resource('alert.mute', '/alert-mutes')

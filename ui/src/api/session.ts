@@ -11,17 +11,20 @@ export function useMe() {
   return useSuspenseQuery(meQuery).data
 }
 
-/** A viewer sees everything and changes nothing: the console does not offer what would be refused. */
+/** A viewer sees everything and changes nothing, so the console does not offer what would be refused. */
 export function useCanEdit() {
   return useMe().role === 'admin'
 }
 
-/** The same for what a list has thousands of, where watching costs more than drawing: the list is drawn again when it changes. */
+/**
+ * The same for rows of long lists, where a subscription costs more than drawing. The list redraws when it changes
+ * anyway.
+ */
 export const mayEdit = (queries: QueryClient) => queries.getQueryData(meQuery.queryKey)?.role === 'admin'
 
 let leaving = false
 
-/** Whether the user is logging out: then the session is over, not lost, and there is nothing to come back to. */
+/** Whether the user is logging out. Then the session is not lost, and the login needs no way back. */
 export const isLeaving = () => leaving
 
 export async function logOut() {

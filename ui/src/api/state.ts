@@ -7,7 +7,7 @@ export const healthQuery = queryOptions({
   refetchInterval: 15_000,
 })
 
-/** The nodes as they were last heard of: empty for a gateway that is in no cluster. */
+/** The nodes in their last known state; empty if the gateway is not in a cluster. */
 export const nodesQuery = queryOptions({
   queryKey: ['cluster', 'nodes'],
   queryFn: () => unwrap(http.GET('/cluster/nodes')),

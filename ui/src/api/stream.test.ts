@@ -39,7 +39,7 @@ function connect(limit?: number) {
 }
 
 describe('a stream', () => {
-  it('unpacks frames with several items, and says what was left out', () => {
+  it('unpacks frames with several items, and reports what was left out', () => {
     const stream = new Stream<{ id: string }>('/log/live', {
       key: (item) => item.id,
       unpack: ({ events, dropped }: { events: { id: string }[]; dropped: number }) => ({ items: events, dropped }),
@@ -50,7 +50,7 @@ describe('a stream', () => {
     expect(stream.snapshot()).toMatchObject({ items: [{ id: 'a' }, { id: 'b' }], dropped: 7 })
   })
 
-  it('keeps one item per key in the order of arrival, and no more than its limit', () => {
+  it('keeps one item per key in the order of arrival, up to its limit', () => {
     const { stream, ids } = connect(3)
     latest().send({ id: 'a' }, { id: 'b' }, { id: 'a', n: 2 }, { id: 'c' })
     expect(ids()).toEqual(['a', 'b', 'c'])
@@ -59,7 +59,7 @@ describe('a stream', () => {
     expect(ids()).toEqual(['b', 'c', 'd'])
   })
 
-  it('says since when the connection is lost, keeps what it has, and connects again by itself', () => {
+  it('tells since when the connection is lost, keeps its items, and reconnects', () => {
     const { stream, ids } = connect()
     latest().send({ id: 'a' })
     vi.advanceTimersByTime(5000)
@@ -72,7 +72,7 @@ describe('a stream', () => {
     expect(stream.snapshot().status).toBe('live')
   })
 
-  it('takes the snapshot of a new connection instead of what it had', () => {
+  it('replaces its items with the snapshot of a new connection', () => {
     const { ids } = connect()
     latest().send({ id: 'a' }, { id: 'b' })
     latest().onclose()
@@ -89,7 +89,7 @@ describe('a stream', () => {
     expect(ids()).toEqual(['a'])
   })
 
-  it('stays live while it hears something, and is lost when the connection is open and silent', () => {
+  it('stays live while it receives something, and is lost if an open connection is silent', () => {
     const { stream, ids } = connect()
     latest().send({ id: 'a' })
     for (let beat = 0; beat < 10; beat++) {
@@ -114,7 +114,7 @@ describe('a stream', () => {
     expect(ids()).toEqual(['b'])
   })
 
-  it('does not wait for ever for a connection to open', () => {
+  it('gives up on a connection that does not open', () => {
     const stream = new Stream<{ id: string }>('/audit/live', { key: (item) => item.id })
     stream.subscribe(() => {})
     const began = Date.now()
@@ -142,7 +142,7 @@ describe('a stream', () => {
     expect(Math.max(...waits)).toBeLessThanOrEqual(20_000)
   })
 
-  it('calls out what is new, but not the first snapshot nor what it knew before', () => {
+  it('reports new items, but neither the first snapshot nor known items', () => {
     const { stream } = connect()
     const news: string[] = []
     stream.onNews((item) => news.push(item.id))
@@ -156,7 +156,7 @@ describe('a stream', () => {
     expect(news).toEqual(['b', 'c'])
   })
 
-  it('is shared, and closes a moment after its last subscriber', () => {
+  it('is shared, and closes shortly after its last subscriber leaves', () => {
     const { stream, stop } = connect()
     const second = stream.subscribe(() => {})
     expect(FakeSocket.all).toHaveLength(1)

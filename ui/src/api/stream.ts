@@ -1,34 +1,34 @@
 export type StreamStatus = 'connecting' | 'live' | 'lost'
 
 export interface StreamState<T> {
-  /** What the stream has delivered, oldest first, one per key. */
+  /** The items received so far, oldest first, one per key. */
   items: readonly T[]
   status: StreamStatus
-  /** How many items the gateway left out because this reader was too slow. */
+  /** How many items the gateway dropped because this client was too slow. */
   dropped: number
-  /** When the status became what it is. */
+  /** When the status last changed. */
   since: number
 }
 
 interface Options<T> {
   key: (item: T) => string
-  /** How many items are kept; the oldest go first. */
+  /** How many items to keep; the oldest are dropped first. */
   limit?: number
-  /** For frames that carry several items: what they carry. */
+  /** For frames with several items: extracts them. */
   unpack?: (frame: never) => { items: T[]; dropped: number }
 }
 
 type Timer = ReturnType<typeof setTimeout>
 
-/** The gateway sends a heartbeat after so many seconds, whether anything has happened or not. */
+/** Interval of the gateway's heartbeat in seconds. */
 const heartbeat = 5
-/** A connection that is silent for longer is lost, whatever the browser believes. */
+/** A connection that is silent for longer counts as lost, whatever the browser reports. */
 const silence = 12_000
 
 /**
- * One WebSocket that several views share. It opens with its first subscriber, closes after its last, connects again
- * after a loss, and says since when it has heard nothing. The server sends a snapshot after every connect: the first
- * frame of a connection therefore replaces what was kept.
+ * One WebSocket shared by several views. It opens with its first subscriber and closes after the last, reconnects after
+ * a loss, and tells since when it has heard nothing. The server sends a snapshot after every connect, so the first
+ * frame of a connection replaces all items.
  */
 export class Stream<T> {
   private state: StreamState<T> = { items: [], status: 'connecting', dropped: 0, since: Date.now() }
@@ -59,24 +59,24 @@ export class Stream<T> {
     if (this.subscribers.size === 1 && !this.socket) this.open()
     return () => {
       this.subscribers.delete(listener)
-      // A change of page unsubscribes and subscribes again at once: keep the connection over it.
+      // A change of page unsubscribes and immediately subscribes again, so keep the connection a little longer.
       if (this.subscribers.size === 0) this.closeTimer = setTimeout(this.close, 1000)
     }
   }
 
-  /** Calls back for items that happened while watching; the first snapshot is not news. */
+  /** Calls back for items that happen while watching, not for those in the first snapshot. */
   onNews(listener: (item: T) => void): () => void {
     this.newsListeners.add(listener)
     return () => this.newsListeners.delete(listener)
   }
 
-  /** Calls back when a connection fails; a browser does not tell why, so the listener asks the API. */
+  /** Calls back when a connection fails. The browser does not say why, so the listener asks the API. */
   onLoss(listener: () => void): () => void {
     this.lossListeners.add(listener)
     return () => this.lossListeners.delete(listener)
   }
 
-  /** Connects now instead of after the back-off: the network is back, or the page is looked at again. */
+  /** Reconnects now instead of after the back-off: the network is back, or the page is visible again. */
   readonly hurry = () => {
     if (this.state.status !== 'lost' || this.subscribers.size === 0) return
     clearTimeout(this.retryTimer)
@@ -108,13 +108,13 @@ export class Stream<T> {
       const { items, dropped } = this.options.unpack?.(frame as never) ?? { items: [frame as T], dropped: 0 }
       this.buffer.push(...items)
       this.dropped = dropped
-      // A snapshot arrives as many frames: they are shown together.
+      // A snapshot arrives as many frames; show them together.
       this.flushTimer ??= setTimeout(this.flush, 40)
     }
     socket.onclose = () => this.lose(socket)
   }
 
-  /** Gives the connection until the watchdog to say something; `heard` is when it did so last. */
+  /** Starts the watchdog: the connection is lost unless it says something in time. `heard` is when it last did. */
   private watch(socket: WebSocket, heard = Date.now()) {
     clearTimeout(this.watchdog)
     this.watchdog = setTimeout(() => {

@@ -1,7 +1,7 @@
 import type { Data, Item } from './resource'
 import type { components, paths } from './schema'
 
-// Names for what the OpenAPI document describes; nothing is typed twice.
+// Names for the types in the OpenAPI document; no type is defined twice.
 export type Address = Item<'/firewall/address-objects'>
 export type AddressGroup = Item<'/firewall/address-groups'>
 export type Adoptable = Data<'/network/adoptable'>[number]

@@ -21,10 +21,10 @@ onFault((fault) => {
 const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // The gateway may be reachable where the internet is not.
+      // The gateway may be reachable without internet access.
       networkMode: 'always',
       staleTime: 5000,
-      // A refusal stays a refusal; a gateway that is away may be restarting. Silence has taken its time already.
+      // Errors are final, but an unreachable gateway may be restarting. A timeout has already waited long enough.
       retry: (count, error) => {
         const { code, status } = toFault(error)
         return count < 2 && [0, 502, 504].includes(status) && code !== 'timeout'
@@ -34,10 +34,10 @@ const queryClient = new QueryClient({
   },
 })
 
-// A single sign-on always comes back to the front page.
+// Single sign-on always returns to the front page.
 if (location.pathname === '/') history.replaceState(null, '', takeNext())
 
-// The history of one row is loaded when someone wants to see it.
+// Loaded when someone opens the history of a row.
 const RowHistory = lazy(() => import('../areas/history/RowHistory'))
 
 const router = createAppRouter(queryClient)

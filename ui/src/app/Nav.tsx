@@ -9,7 +9,7 @@ import { paths } from '../paths'
 import { navigation } from './navigation'
 import classes from './Shell.module.css'
 
-/** The areas and their pages. On a rail there are their icons alone, and the names on hover. */
+/** The areas and their pages. As a rail it shows only icons, with the names on hover. */
 export function Nav({ onGo, rail }: { onGo?: () => void; rail?: boolean }) {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
@@ -20,7 +20,7 @@ export function Nav({ onGo, rail }: { onGo?: () => void; rail?: boolean }) {
     defaultValue: [],
     getInitialValueInEffect: false,
   })
-  // The navigation is longer than most windows: where one is must be in sight.
+  // The navigation is longer than most windows: keep the current page's link in view.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page has another active link.
   useEffect(() => {
     nav.current?.querySelector('[data-active]')?.scrollIntoView({ block: 'nearest' })

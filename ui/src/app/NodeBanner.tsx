@@ -11,7 +11,7 @@ import { Time } from '../kit/text/Time'
 import { localPages, paths } from '../paths'
 import classes from './NodeBanner.module.css'
 
-/** In a cluster: where changes are made, if not here, and whether a page is about this node alone. */
+/** In a cluster: where to make changes, if not here, and whether a page is about this node alone. */
 export default function NodeBanner() {
   const { data: nodes = [] } = useQuery(nodesQuery)
   const { pathname } = useLocation()

@@ -63,7 +63,7 @@ import { navigation } from './navigation'
 
 export const show = spotlight.open
 
-/** What can be found by its name or its address. */
+/** Rows that can be found by name or address. */
 const named = [
   { resource: domains, nav: 'domains', icon: IconWorld },
   { resource: backends, nav: 'backends', icon: IconServer2 },
@@ -87,7 +87,7 @@ const named = [
   { resource: radiusClients, nav: 'radius', icon: IconKey },
 ] as const
 
-/** What can be made from anywhere. */
+/** Forms that can be opened from anywhere. */
 const made = {
   domain: paths.siteNew,
   backend: paths.backendNew,
@@ -121,13 +121,13 @@ interface Named {
   src_cidr?: string
   dst_cidr?: string
   port_start?: number | null
-  /** Those of a certificate. */
+  /** Certificates only. */
   names?: string[]
   notes?: string
   servers?: { name: string; address: string }[]
 }
 
-/** Go anywhere, find any object by name, address or id, run actions: Ctrl+K. */
+/** Goes anywhere, finds any object by name, address or id, and runs actions: Ctrl+K. */
 export default function Palette() {
   const { t } = useTranslation()
   const navigate = useNavigate()
@@ -243,7 +243,7 @@ export default function Palette() {
                 keywords: optionalText(`palette.also.${name}`),
                 onClick: go(to),
               })),
-              // A peer belongs to a tunnel.
+              // A peer belongs to a tunnel, so there is one entry for each.
               ...(tunnelList.data ?? []).map(({ id, name }) => ({
                 id: `peer ${id}`,
                 label: t('palette.new.peer'),

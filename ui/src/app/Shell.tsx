@@ -37,14 +37,14 @@ export function Shell() {
   const [paletteWanted, setPaletteWanted] = useState(false)
   useLiveCache()
 
-  // The palette's code is loaded on its first use.
+  // The palette's code is loaded on first use.
   const openPalette = () => {
     setPaletteWanted(true)
     void import('./Palette').then(({ show }) => show())
   }
   const [helpOpened, help] = useDisclosure(false)
   useHotkeys([['mod+K', openPalette]], [])
-  // Not every keyboard needs Shift for it.
+  // Some keyboards need Shift for it, some do not.
   useHotkeys([
     ['?', help.open],
     ['shift+?', help.open],
@@ -139,7 +139,7 @@ export function Shell() {
   )
 }
 
-/** Tells the style sheets how much of a page the top bar covers, so that nothing is scrolled to under it. */
+/** Tells the style sheets the height of the top bar, so that nothing is scrolled to below it. */
 function useTopHeight(top: RefObject<HTMLElement | null>) {
   useEffect(() => {
     if (!top.current) return
@@ -152,7 +152,7 @@ function useTopHeight(top: RefObject<HTMLElement | null>) {
   }, [top])
 }
 
-/** Whether the navigation is a rail of icons: where there is little room, or where someone wants it so. */
+/** Whether the navigation is a rail of icons: on narrow windows, or if the user wants it. */
 function useRail() {
   const [chosen, choose] = useLocalStorage({
     key: 'gateway-rail',

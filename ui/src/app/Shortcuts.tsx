@@ -13,7 +13,7 @@ const shortcuts = {
   keys: '?',
 }
 
-/** What the keyboard can do. */
+/** The keyboard shortcuts. */
 export default function Shortcuts({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation()
   return (

@@ -15,7 +15,7 @@ import { clockTime } from '../kit/text/format'
 import { paths } from '../paths'
 import classes from './StateBar.module.css'
 
-/** One green line when everything is live. Otherwise what is not, why, and the button that helps. */
+/** One green line if everything is live; otherwise what is not, why, and a button that helps. */
 export function StateBar() {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
@@ -29,7 +29,7 @@ export function StateBar() {
   const databaseAway = database === 'away' || database === 'newer'
   const inMaintenance = closed.data?.value.enabled === true
 
-  // Without news nothing on the page is green any more: see the palette.
+  // Without a connection nothing on the page stays green: see the palette.
   useEffect(() => {
     document.documentElement.dataset.connection = status
   }, [status])

@@ -47,15 +47,15 @@ import type { ComponentType } from 'react'
 import { paths } from '../paths'
 
 interface NavItem {
-  /** The name of its text: nav.<name>. */
+  /** The text's key: nav.<name>. */
   name: string
   to: string
   icon: ComponentType<IconProps>
-  /** A viewer would be refused there. */
+  /** The page is for admins only. */
   adminOnly?: boolean
 }
 
-/** The areas in the words of the trade. What is not built is not here. */
+/** The areas in the words of the trade. Lists only what is built. */
 export const navigation: { area: string | null; items: NavItem[] }[] = [
   { area: null, items: [{ name: 'overview', to: paths.overview, icon: IconLayoutDashboard }] },
   {

@@ -20,7 +20,7 @@ import { paths } from '../paths'
 import { Shell } from './Shell'
 
 const root = createRootRouteWithContext<{ queries: QueryClient }>()({
-  // Nothing is shown before it is known who is asking; without a session the client leads to the login.
+  // Show nothing until we know who the user is; without a session, the API client redirects to the login page.
   loader: ({ context }) => context.queries.ensureQueryData(meQuery),
   component: Shell,
   errorComponent: Broken,
@@ -30,8 +30,8 @@ const root = createRootRouteWithContext<{ queries: QueryClient }>()({
 type Area = () => Promise<Record<string, unknown>>
 
 /**
- * A failed chunk is the business of chunk-reload: while that reloads the page there is nothing to show,
- * and when it does not, the sentence of ours keeps the router from reloading a second time.
+ * Chunk-reload handles chunks that fail to load. While it reloads the page there is nothing to show; if it does not,
+ * our own error keeps the router from reloading again.
  */
 const guarded = (load: Area) => () =>
   load().then(
@@ -47,12 +47,12 @@ const page = (path: string, load: Area) =>
 const part = (parent: AnyRoute, path: string, load: Area, name?: string) =>
   createRoute({ getParentRoute: () => parent, path, component: lazily(load, name) })
 
-/** The part of a page that stands at the page's own address, with drawers under it. */
+/** The part of a page at the page's own address, with drawers on top. */
 const front = (parent: AnyRoute, load: Area) =>
   createRoute({ getParentRoute: () => parent, id: 'front', component: lazily(load) })
 const at = (parent: AnyRoute, path: string) => createRoute({ getParentRoute: () => parent, path })
 
-/** The drawers of a list: its file exports the list itself, `Create` and `Edit`. */
+/** The drawers of a list. Its file exports the list, `Create` and `Edit`. */
 const drawers = (list: AnyRoute, load: Area) => [part(list, 'new', load, 'Create'), part(list, '$id', load, 'Edit')]
 
 const ntp = page(paths.ntp, () => import('../areas/ntp/NtpPage'))
@@ -297,7 +297,7 @@ const tree = root.addChildren([
     part(alerts, 'thresholds', () => import('../areas/alerts/Settings')),
   ]),
   page(paths.jobs, () => import('../areas/jobs/JobsPage')),
-  // An entry is shown by the page itself, which often has it already.
+  // The page itself shows an entry, because it often has it already.
   logs.addChildren([at(logs, '$id')]),
   audit.addChildren([at(audit, '$id')]),
   page(paths.configuration, () => import('../areas/configuration/ConfigurationPage')),
@@ -332,14 +332,14 @@ export function createAppRouter(queries: QueryClient) {
     routeTree: tree,
     context: { queries },
     defaultPreload: 'intent',
-    // What stands in an address is text, and should look like it.
+    // Search parameters are plain text, and should look like it.
     parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
     stringifySearch: (search) => {
       const text = new URLSearchParams(listSearch(search) as Record<string, string>).toString()
       return text && `?${text}`
     },
     defaultErrorComponent: Broken,
-    // A page whose code has not come yet.
+    // Shown while a page's code loads.
     defaultPendingComponent: () => <Waiting height={240} />,
   })
 }

@@ -7,15 +7,15 @@ import { renew } from '../kit/change/renew'
 import { useStream } from '../kit/state/useStream'
 
 /**
- * Every mutation leaves an audit entry, so the audit stream says which lists are out of date, whoever
- * changed them: `ntp.pool.update` makes `ntp.pool` be read again, `user.totp.disable` makes `user`.
+ * Every mutation leaves an audit entry, so the audit stream tells which lists are outdated, no matter who changed them:
+ * `ntp.pool.update` reloads `ntp.pool`, `user.totp.disable` reloads `user`.
  */
 export function useLiveCache() {
   const queries = useQueryClient()
   const { status } = useStream(auditStream)
   const wasLost = useRef(false)
 
-  // What happened while the connection was away is unknown: everything on screen is read again.
+  // Events during a lost connection are unknown, so reload everything on screen.
   useEffect(() => {
     if (status === 'live' && wasLost.current) void queries.invalidateQueries()
     wasLost.current = status === 'lost'
@@ -24,7 +24,7 @@ export function useLiveCache() {
   useEffect(
     () =>
       auditStream.onNews(({ action, details }) => {
-        // What is part of a change set is in the history, too.
+        // A change set also appears in the history.
         if (changeSetOf({ details })) void renew(queries, 'change-set')
         const words = action.split('.')
         for (const end of words.keys()) {
@@ -35,7 +35,7 @@ export function useLiveCache() {
     [queries],
   )
 
-  // A stream also closes when its session ends; the answer to this question then leads to the login.
+  // The stream also closes when its session ends; then this request redirects to the login page.
   useEffect(() => auditStream.onLoss(() => void queries.invalidateQueries(meQuery)), [queries])
 
   useEffect(() => {

@@ -17,7 +17,7 @@ const pages: Record<string, ReactNode> = {
   '/setup': <Setup />,
 }
 
-/** What one meets before there is a session. A program of its own: no router, no query cache. */
+/** The pages before a login. They are a program of their own, without router and query cache. */
 export default function Door() {
   const { t } = useTranslation()
   return (

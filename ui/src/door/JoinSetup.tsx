@@ -18,7 +18,7 @@ interface Props {
   onBack: () => void
 }
 
-/** Makes the machine a node of a cluster, and then asks what it decides for itself. */
+/** Joins the machine to a cluster, and then asks for the settings of its own. */
 export default function JoinSetup({ status, onBack }: Props) {
   const [joined, setJoined] = useState<SetupStatus | null>(status.is_cluster_node ? status : null)
   const [proof, setProof] = useState('')
@@ -98,7 +98,7 @@ function Join({ tokenRequired, onBack, onJoined }: JoinProps) {
   )
 }
 
-/** What the machine is doing at the moment. It may be too busy to answer for a while. */
+/** The current step of the join. The machine may be too busy to answer for a while. */
 function Progress() {
   const { t } = useTranslation('door')
   const [at, setAt] = useState(0)

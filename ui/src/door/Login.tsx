@@ -36,7 +36,7 @@ export function Login() {
 
   const submit = form.handleSubmit(async (body) => {
     setProblem('')
-    // The console's code travels while the server checks the password.
+    // Load the console's code while the server checks the password.
     void import('../app/App')
     try {
       const { totp_required, challenge = '', methods = [] } = await unwrap(http.POST('/auth/login', { body }))

@@ -18,7 +18,7 @@ interface RestoreSetupProps {
   onBack: () => void
 }
 
-/** Makes a new machine the gateway of a backup, instead of setting it up: the archive, what is in it, and the restore. */
+/** Restores a backup on a new machine instead of setting it up: choose the archive, see its content, restore. */
 export default function RestoreSetup({ tokenRequired, onBack }: RestoreSetupProps) {
   const { t } = useTranslation('door')
   const [token, setToken] = useState(keptToken() ?? '')
@@ -144,7 +144,7 @@ interface LookProps {
   onBack: () => void
 }
 
-/** Says what is in the archive, and asks what must be known. */
+/** Shows what is in the archive, and asks for what the restore needs. */
 function Look({ token, backup, onBegun, onBack }: LookProps) {
   const { t } = useTranslation('door')
   const [passphrase, setPassphrase] = useState('')
@@ -205,10 +205,10 @@ function Look({ token, backup, onBegun, onBack }: LookProps) {
 }
 
 const every = 1000
-/** What the gateway answers when the setup is complete, which is what a restore leads to. */
+/** The status of setup requests once the setup is complete, as it is after a restore. */
 const closed = 409
 
-/** Goes on asking until the machine is the gateway of the backup, or is what it was. */
+/** Polls until the restore succeeds, or fails and leaves the machine as it was. */
 function Follow({ token, onBack }: { token: string; onBack: () => void }) {
   const { t } = useTranslation('door')
   const [job, setJob] = useState<Restore | null>(null)

@@ -15,7 +15,7 @@ import { bytes } from '../kit/text/format'
 import { Time } from '../kit/text/Time'
 import { headerOf } from './setup-token'
 
-/** Those that say where a target is, and how it is entered. */
+/** The form's fields for the location of a target and the login. */
 const fields = known(
   'backup.remote',
   targetFields.filter(({ name }) => !['name', 'keep', 'active'].includes(name)),
@@ -34,7 +34,7 @@ interface RestoreSourceProps {
   onFault: (cause: unknown) => void
 }
 
-/** An off-site target, for this once: what is there, and the archive that is wanted. */
+/** A one-time off-site target: lists its archives and fetches the chosen one. */
 export function RestoreSource({ token, onBrought, onFault }: RestoreSourceProps) {
   const { t } = useTranslation('door')
   const form = useForm<Values>({ defaultValues: targetDefaults })

@@ -22,7 +22,7 @@ function open(methods: ('totp' | 'passkey')[] = ['totp']) {
   )
 }
 
-it('begins again when its five minutes are over', () => {
+it('starts again when its five minutes are over', () => {
   vi.useFakeTimers()
   open()
   act(() => vi.advanceTimersByTime(5 * 60_000 - 1))
@@ -40,7 +40,7 @@ it('spends no try on what cannot be a code', async () => {
   expect(fetch).not.toHaveBeenCalled()
 })
 
-it('says what to do where only a passkey counts and the browser has none', () => {
+it('says what to do if only a passkey is accepted and the browser does not support it', () => {
   open(['passkey'])
   expect(screen.getByText(en.second.passkey.noneAtAll)).toBeTruthy()
   expect(screen.queryByLabelText('Code')).toBeNull()

@@ -12,7 +12,7 @@ import { clockTime } from '../kit/text/format'
 import classes from './Door.module.css'
 import { safeNext } from './next'
 
-// What the gateway grants a login whose password was right.
+// The gateway's limits for the second step: its duration, and the number of tries.
 const lifetime = 5 * 60_000
 const allowed = 5
 
@@ -22,7 +22,7 @@ export interface Pending {
 }
 
 interface SecondStepProps extends Pending {
-  /** The login has to begin again, and why; without a word when it was given up. */
+  /** The login must start again. `why` is empty if the user cancelled. */
   onOver: (why: string) => void
 }
 
@@ -45,7 +45,7 @@ export function SecondStep({ challenge, methods, onOver }: SecondStepProps) {
     return () => clearTimeout(timer)
   }, [ends, t])
 
-  /** Says what was wrong, at the field if it is the code, and how many tries are left. */
+  /** Shows the error, at the field if the code is wrong, and how many tries are left. */
   const refuse = (cause: unknown) => {
     const fault = toFault(cause)
     if (fault.fields.challenge) return onOver(t('second.over'))

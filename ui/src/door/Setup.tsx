@@ -40,13 +40,13 @@ const asked: Field[] = [
 const optional: Field[] = ['acme_directory_url', 'acme_email']
 const monospaced: Field[] = ['setup_token', 'fqdn', 'acme_directory_url']
 
-/** The body of a request: its fields, without optional ones that were left empty. */
+/** The request body, without empty optional fields. */
 function bodyOf(fields: Field[], values: Values) {
   const entries = fields.map((name) => [name, values[name]] as const)
   return Object.fromEntries(entries.filter(([name, value]) => value !== '' || !optional.includes(name)))
 }
 
-/** Logs in as the new administrator, and goes on to the network. */
+/** Logs in as the new administrator, and opens the network setup. */
 async function enter({ admin_email: email, admin_password: password }: Values) {
   await unwrap(http.POST('/auth/login', { body: { email, password } }))
   location.replace(paths.interfaceAdopt)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { rememberNext, safeNext, takeNext } from './next'
 
-it('leads to a page of this console and nowhere else', () => {
+it('returns to a page of this console and nowhere else', () => {
   expect(safeNext('?next=%2Fsystem%2Fusers%3Fq%3Da')).toBe('/system/users?q=a')
   for (const evil of ['https://evil.example', '//evil.example', '/\\evil.example', 'javascript:alert(1)', '']) {
     expect(safeNext(`?next=${encodeURIComponent(evil)}`)).toBe('/')
@@ -9,13 +9,13 @@ it('leads to a page of this console and nowhere else', () => {
 })
 
 describe('over a single sign-on', () => {
-  it('what was asked for is kept, once', () => {
+  it('the requested page is kept, once', () => {
     rememberNext('?next=/system/users')
     expect(takeNext()).toBe('/system/users')
     expect(takeNext()).toBe('/')
   })
 
-  it('another site is no page of the console', () => {
+  it('another site is not a page of the console', () => {
     rememberNext('?next=//evil.example')
     expect(takeNext()).toBe('/')
   })

@@ -1,4 +1,4 @@
-/** Where to go after the login: a page of this console, never another site. */
+/** Where to go after the login: always a page of this console, never another site. */
 export function safeNext(search: string): string {
   const next = new URLSearchParams(search).get('next') ?? '/'
   return /^\/(?![/\\])/.test(next) ? next : '/'
@@ -6,12 +6,12 @@ export function safeNext(search: string): string {
 
 const storageKey = 'gateway.next'
 
-/** A single sign-on comes back to the front page; what was asked for waits here meanwhile. */
+/** Single sign-on returns to the front page, so remember the requested page. */
 export function rememberNext(search: string) {
   sessionStorage.setItem(storageKey, search)
 }
 
-/** What was asked for before a single sign-on; answered once, and only to who comes back from it. */
+/** The page requested before a single sign-on. Returned only once. */
 export function takeNext(): string {
   const search = sessionStorage.getItem(storageKey) ?? ''
   sessionStorage.removeItem(storageKey)

@@ -1,10 +1,10 @@
-/** The header by which the owner of a machine that is not set up yet proves it. On the machine itself none is needed. */
+/** The header that proves ownership of a machine that is not set up. On the machine itself it is not needed. */
 export const headerOf = (token: string) => (token ? { 'Gateway-Setup-Token': token } : {})
 
 const place = 'gateway-setup-restore'
 
-/** Keeps in this tab how the owner proves it while a restore is followed, so that a reload of the page comes back to it. */
+/** Keeps the token in this tab during a restore, so that a reload of the page can continue. */
 export const keepToken = (token: string) => sessionStorage.setItem(place, token)
-/** Null when no restore is followed in this tab. */
+/** Null unless a restore is running in this tab. */
 export const keptToken = () => sessionStorage.getItem(place)
 export const dropToken = () => sessionStorage.removeItem(place)

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import en from './en.json'
 import { ssoErrors, ssoErrorText } from './sso'
 
-it('has a sentence of its own for every reason', () => {
+it('has a text for every reason', () => {
   expect(Object.keys(en.sso.errors).sort()).toEqual([...ssoErrors].sort())
   expect(new Set(Object.values(en.sso.errors)).size).toBe(ssoErrors.length)
 })
@@ -16,4 +16,4 @@ it.each([
   ['?sso_error=never-heard', 'sso.errors.failed'],
   ['?sso_error=<b>', 'sso.errors.failed'],
   ['?sso_error=__proto__', 'sso.errors.failed'],
-])('%j is told as %j', (search, text) => expect(ssoErrorText(search)).toBe(text))
+])('%j is shown as %j', (search, text) => expect(ssoErrorText(search)).toBe(text))

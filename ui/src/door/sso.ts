@@ -1,4 +1,4 @@
-/** Why a single sign-on may fail, in the words of the gateway. */
+/** The gateway's reasons for a failed single sign-on. */
 export const ssoErrors = [
   'sso_disabled',
   'state_mismatch',
@@ -12,7 +12,7 @@ export const ssoErrors = [
   'failed',
 ] as const
 
-/** The text for what the address says; a reason that nobody knows is a failure all the same. */
+/** The text key for the error in the address bar. Unknown reasons count as a general failure. */
 export function ssoErrorText(search: string): string | null {
   const code = new URLSearchParams(search).get('sso_error')
   if (!code) return null

@@ -2,29 +2,29 @@ import i18next from 'i18next'
 import { initReactI18next, setI18n } from 'react-i18next'
 import common from './en/common.json'
 
-// One file of texts per area. The common one is always there; an area's chunk brings its own.
+// Each area has a file of texts, which comes with its chunk. The common one is always loaded.
 void i18next.use(initReactI18next).init({
   lng: 'en',
   fallbackLng: 'en',
   defaultNS: 'common',
   resources: { en: { common } },
   interpolation: { escapeValue: false },
-  // There is one language: nothing has to listen for another.
+  // There is only one language, so no component needs to listen for changes.
   react: { bindI18n: false },
-  // A missing text is a fault of the program; the browser tests fail on it.
+  // A missing text is a bug; the browser tests fail on it.
   saveMissing: true,
   missingKeyHandler: (_, area, key) => console.error(`No text for ${area}:${key}`),
 })
 
-// Each component with texts copies all own properties of this object, in a list for every row that comes into sight. It has none: it inherits
-// them.
+// Every component with texts copies this object's own properties, which is slow in long lists. An object that only
+// inherits them has none.
 setI18n(Object.create(i18next))
 
 export function addTexts(area: string, texts: object) {
   i18next.addResourceBundle('en', area, texts, true, true)
 }
 
-/** A text that need not be there, such as the help of a field that needs none. */
+/** A text that may be missing, such as a field's help. */
 export function optionalText(key: string): string | undefined {
   return i18next.exists(key) ? i18next.t(key) : undefined
 }

@@ -8,7 +8,7 @@ function flat(texts: Texts, path = ''): [key: string, text: string][] {
   )
 }
 
-it('has a text for one wherever it counts things', () => {
+it('has a singular form wherever it counts things', () => {
   const files = import.meta.glob<Texts>(['../**/*.json'], { eager: true, import: 'default' })
   const texts = Object.entries(files).flatMap(([file, content]) => flat(content, file))
   expect(texts.length).toBeGreaterThan(1000)

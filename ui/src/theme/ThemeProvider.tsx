@@ -43,13 +43,13 @@ const theme = createTheme({
       defaultProps: { inputWrapperOrder: ['label', 'input', 'description', 'error'] },
     }),
     Switch: Switch.extend({ defaultProps: { withThumbIndicator: false } }),
-    // The header of a dialog is not that of the page, which has one.
+    // The header of a dialog is not the banner of the page, which already has one.
     DrawerHeader: { defaultProps: { role: 'presentation' } },
     ModalHeader: { defaultProps: { role: 'presentation' } },
   },
 })
 
-// The library's variables point at the palette, which is plain CSS and follows the scheme by itself.
+// The library's variables refer to the palette, which is plain CSS and follows the scheme.
 const variables = {
   '--mantine-color-body': 'var(--gw-panel)',
   '--mantine-color-text': 'var(--gw-ink)',

@@ -1,7 +1,7 @@
 /**
- * The content security policy allows a <style> element only with the nonce of this response. The server
- * writes it into index.html; the component library asks here, the scroll lock of dialogs looks at the
- * global that bundlers use for it.
+ * The content security policy only allows a <style> element with the nonce of this response, which the server writes
+ * into index.html. The component library gets it from here; the scroll lock of dialogs reads the global that bundlers
+ * use for it.
  */
 export const styleNonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? ''
 

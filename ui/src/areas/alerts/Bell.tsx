@@ -16,7 +16,7 @@ import { openQuery } from './resources'
 
 const shown = 6
 
-/** What is wrong now and what happened last, from every page. */
+/** Open alerts and recent events, reachable from every page. */
 export default function Bell() {
   const { t } = useTranslation('alerts')
   const queries = useQueryClient()

@@ -14,7 +14,7 @@ import { toast, toastFault } from '../../kit/state/toast'
 import { paths } from '../../paths'
 import { channelFields, channelShape, followPort } from './channel-form'
 
-/** Who is told. */
+/** The alert channels. */
 export default function Channels() {
   const { t } = useTranslation('alerts')
   const canEdit = useCanEdit()
@@ -90,7 +90,7 @@ const nameOf = ({ name, kind, target }: AlertChannel) => {
   return kind === 'webhook' && URL.canParse(target) ? new URL(target).host : target
 }
 
-/** Sends a test to one channel, or to all that are on, and says what came of it. */
+/** Sends a test to one channel or to all that are on, and shows the result. */
 function useTest() {
   const { t } = useTranslation('alerts')
   const queries = useQueryClient()

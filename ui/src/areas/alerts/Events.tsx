@@ -18,7 +18,7 @@ import classes from './Alerts.module.css'
 import { SeverityBadge, severities } from './marks'
 import { eventsQuery, kindsQuery, openQuery } from './resources'
 
-/** What is wrong now, and what happened. */
+/** Open alerts, and past events. */
 export default function Events() {
   return (
     <>
@@ -134,7 +134,7 @@ function History() {
   )
 }
 
-/** How many of the channels were told. */
+/** How many of the channels got the alert. */
 function Sent({ event: { sent_to: sent, muted } }: { event: AlertEvent }) {
   const { t } = useTranslation('alerts')
   if (muted) return <span className="soft">{t('event.mutedShort')}</span>
@@ -153,7 +153,7 @@ const resultTones: Record<AlertEvent['sent_to'][number]['result'], Tone> = {
   skipped: 'off',
 }
 
-/** One alert: what it means, and what became of it at each channel. */
+/** One alert: what it means, and whether each channel got it. */
 export function Detail() {
   const { t } = useTranslation('alerts')
   const { id } = useParams({ strict: false }) as { id: string }

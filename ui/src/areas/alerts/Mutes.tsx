@@ -12,7 +12,7 @@ import { paths } from '../../paths'
 import { muteShape, spans } from './mute-form'
 import { kindsQuery } from './resources'
 
-/** What no channel is told about for a while. */
+/** Muted alerts: no channel gets them for a while. */
 export default function Mutes() {
   const { t } = useTranslation('alerts')
   const columns: Column<AlertMute>[] = [

@@ -41,7 +41,7 @@ describe('the form of a channel', () => {
     expect(channelShape.write({ ...mail, username: '' }).settings).toMatchObject({ password: '' })
   })
 
-  it('sends the mask back for headers that were not changed, and nothing of e-mail', () => {
+  it('sends the mask for unchanged headers, and nothing about email', () => {
     const read = channelShape.read({
       kind: 'webhook',
       target: 'https://hooks.example.net',
@@ -61,7 +61,7 @@ describe('the form of a channel', () => {
     })
   })
 
-  it('follows the encryption with the port', () => {
+  it('changes the port with the encryption', () => {
     expect(followPort({ security: 'tls' })).toEqual({ smtp_port: 465 })
     expect(followPort({ security: 'starttls' })).toEqual({ smtp_port: 587 })
     expect(followPort({ security: 'none' })).toEqual({ smtp_port: 25 })

@@ -6,7 +6,7 @@ type Settings = Channel['settings']
 
 const implicitPort = 465
 
-/** How the connection to a mail server is encrypted, in one word. */
+/** The encryption to a mail server as one of the form's choices. */
 function securityOf({ use_tls: tls, implicit_tls: implicit, smtp_port: port }: Partial<Settings>): string {
   if (!tls) return 'none'
   return implicit || port === implicitPort ? 'tls' : 'starttls'
@@ -17,7 +17,7 @@ interface Header {
   value: string
 }
 
-/** The form has one level, and one choice for the encryption; the API has settings by kind. */
+/** The form is flat and has one choice for the encryption; the API has settings by kind. */
 export const channelShape = {
   read: (row: Values): Values => {
     const { settings: given, ...rest } = row as Partial<Channel>
@@ -69,7 +69,7 @@ export const channelShape = {
 }
 
 const isMail = ({ kind }: Values) => kind === 'email'
-/** What the form has beside the other fields, and the API in the settings of a channel for mail. */
+/** Fields that are flat in the form, and in the API part of an email channel's settings. */
 type Own = 'smtp_host' | 'smtp_port' | 'username' | 'password' | 'from'
 const mail = (spec: KindField<'alert.channel', Own> & { name: Own }): KindField<'alert.channel', Own> => ({
   ...spec,
@@ -77,7 +77,7 @@ const mail = (spec: KindField<'alert.channel', Own> & { name: Own }): KindField<
   covers: [`settings.${spec.name}`],
 })
 
-/** `t` says the texts that depend on the other fields. */
+/** `t` translates the texts that depend on other fields. */
 export const channelFields = (t: (key: string) => string): Fields<'alert.channel', Own | 'security' | 'headers'> => [
   { name: 'kind', type: 'segments', covers: ['settings'] },
   { name: 'name', type: 'text' },
@@ -119,7 +119,7 @@ export const channelFields = (t: (key: string) => string): Fields<'alert.channel
   { name: 'active', type: 'switch' },
 ]
 
-/** The usual port of an encryption, as long as no one has chosen another. */
+/** The usual port of an encryption, unless the user has chosen another. */
 export const followPort = ({ security }: Values): Values => ({
   smtp_port: security === 'tls' ? implicitPort : security === 'none' ? 25 : 587,
 })

@@ -10,7 +10,7 @@ export const severities: readonly Severity[] = ['critical', 'error', 'warning', 
 
 const tones: Record<Severity, Tone> = { info: 'off', warning: 'warn', error: 'bad', critical: 'bad' }
 
-/** How bad something is, or that it is over. */
+/** The severity of an alert, or that it is resolved. */
 export function SeverityBadge({ severity, resolved }: { severity: Severity; resolved?: boolean }) {
   const { t } = useTranslation('alerts')
   if (resolved) return <Badge tone="live">{t('resolved')}</Badge>

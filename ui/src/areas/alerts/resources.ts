@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 
-// What is found leaves no audit entry: it is read again when the stream of events has news, and now and then.
+// Alerts leave no audit entry, so their stream triggers a reload; they are polled as well.
 export const openQuery = queryOptions({
   queryKey: ['alert', 'open'],
   queryFn: () => unwrap(http.GET('/alerts/open')),

@@ -10,7 +10,7 @@ import { isLogin } from './words'
 
 afterEach(cleanup)
 
-/** A window in which the end of a short list is always in sight. */
+/** An observer that always reports the end of a list as visible. */
 class Tall {
   constructor(private readonly seen: (entries: { isIntersecting: boolean }[]) => void) {}
   observe() {
@@ -29,7 +29,7 @@ const entry = (id: number, action: string, subject: string, details?: object) =>
     details,
   }) as never
 
-/** The log of 500 domains that one change created, and of a rule and 200 logins before that. */
+/** A log: 500 domains created by one change, before that 200 logins, and before those a rule. */
 const log: AuditEntry[] = [
   ...Array.from({ length: 500 }, (_, index) => entry(index, 'proxy.domain.create', 'www', { change_set: 'a' })),
   ...Array.from({ length: 200 }, (_, index) => entry(500 + index, 'auth.login.success', 'someone')),
@@ -62,19 +62,19 @@ function show(log: { from: number; of: (entry: AuditEntry) => boolean }) {
   )
 }
 
-it('goes on to older entries, however many of them make one line', async () => {
+it('loads older entries, however many of them share a line', async () => {
   show({ from: 0, of: (entry) => !isLogin(entry) })
   await screen.findByText('Guests to the internet')
   expect(screen.getByText('500 domains created')).toBeTruthy()
 })
 
-it('goes on while nothing of what came is shown', async () => {
+it('keeps loading while no loaded entry is shown', async () => {
   show({ from: 500, of: (entry) => !isLogin(entry) })
   await screen.findByText('Guests to the internet')
   expect(screen.queryByText('No entries.')).toBeNull()
 })
 
-it('says when the whole log has nothing to show', async () => {
+it('says if the whole log has nothing to show', async () => {
   show({ from: 500, of: () => false })
   await screen.findByText('No entries.')
 })

@@ -10,7 +10,7 @@ import { addressOf, deedOf, deedsOfAll, type Line, linesOf } from './words'
 
 interface AuditListProps {
   entries: readonly AuditEntry[]
-  /** Called while the end is in sight; undefined if the log has no more entries. */
+  /** Called while the end is visible; undefined if there are no more entries. */
   onEnd?: () => void
 }
 
@@ -19,7 +19,7 @@ const linkOf = ({ newest, entries }: Line) => {
   return set && entries.length > 1 ? paths.changeSet(set) : paths.auditEntry(newest.id)
 }
 
-/** Who did what to which thing, newest first; the entries of a change set are one line. */
+/** Who did what to which thing, newest first. The entries of a change set share a line. */
 export function AuditList({ entries, onEnd }: AuditListProps) {
   const { t } = useTranslation('audit')
   if (entries.length === 0)

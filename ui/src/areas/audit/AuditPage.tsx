@@ -25,10 +25,10 @@ import { isLogin } from './words'
 
 const pageSize = 200
 
-/** The views of the log: its entries, and what they add up to. */
+/** The views of the log: single entries, or the overall changes. */
 const views = ['entries', 'changes'] as const
 
-/** An input without a time zone means the operator's own; the API wants UTC. */
+/** A time input has no zone and means local time; the API wants UTC. */
 const toUtc = (local: string | undefined) => (local ? new Date(local).toISOString() : undefined)
 
 export default function AuditPage() {

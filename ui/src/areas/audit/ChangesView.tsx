@@ -24,14 +24,14 @@ import { type ChangedThing, detailsOf, whatChanged, yesterday } from './changes'
 import { filters } from './live-entries'
 
 const pageSize = 1000
-/** More than this is not added up. */
+/** The limit on pages to add up. */
 const mostPages = 10
-/** So many things are shown at first, and with each wish for more. */
+/** How many things to show at first, and with each "more". */
 const thingsAtOnce = 50
 
 const tones = { created: 'live', changed: 'off', deleted: 'bad', passing: 'off' } as const
 
-/** All entries of a span of time, page by page. */
+/** All entries of a period, page by page. */
 async function entriesOf(search: ListSearch): Promise<{ entries: AuditEntry[]; whole: boolean }> {
   const entries: AuditEntry[] = []
   const from = search.from ? new Date(search.from) : yesterday(new Date())
@@ -55,7 +55,7 @@ async function entriesOf(search: ListSearch): Promise<{ entries: AuditEntry[]; w
   return { entries, whole: false }
 }
 
-/** What is different from what it was: thing by thing, each field with what it was and what it is. */
+/** The overall difference: for each thing, its changed fields with old and new values. */
 export function ChangesView({ newest }: { newest: string | undefined }) {
   const { t } = useTranslation('audit')
   const search = useSearch({ strict: false }) as ListSearch

@@ -20,7 +20,7 @@ import { changeSetOf, changesOf, detailsOf, partsOf } from './changes'
 import { justAfter } from './live-entries'
 import { addressOf, deedOf } from './words'
 
-/** One entry by its id: from the list when it is there, else from the gateway, so that its link can be shared. */
+/** One entry by its id: from the list if it is there, else from the gateway, so that links can be shared. */
 export function EntryDrawer({ id, known }: { id: string; known?: AuditEntry }) {
   const { t } = useTranslation('audit')
   const query = useQuery({
@@ -63,7 +63,7 @@ export function EntryDrawer({ id, known }: { id: string; known?: AuditEntry }) {
   )
 }
 
-/** What an entry is about, with the way to it while it exists. */
+/** What an entry is about, with a link if it still exists. */
 function Subject({ entry }: { entry: AuditEntry }) {
   const { kind, verb } = partsOf(entry.action)
   const { id } = detailsOf(entry)
@@ -71,7 +71,7 @@ function Subject({ entry }: { entry: AuditEntry }) {
   return to ? <Link to={to}>{entry.subject}</Link> : entry.subject
 }
 
-/** What was changed, in the words of the form, or whatever else is known. */
+/** The changed fields in the words of the form, or else the raw details. */
 function Details({ entry }: { entry: AuditEntry }) {
   const { t } = useTranslation('audit')
   const { kind } = partsOf(entry.action)
@@ -83,7 +83,7 @@ function Details({ entry }: { entry: AuditEntry }) {
   return Object.keys(rest).length > 0 && <Code label={t('details')} text={JSON.stringify(rest, null, 2)} />
 }
 
-/** The change set that an entry is part of: all that it did, and the way back. */
+/** A link to the change set that an entry is part of, where it can be reverted. */
 function SetLink({ id }: { id: string }) {
   const { t } = useTranslation('audit')
   return <Link to={paths.changeSet(id)}>{t('viewChange')}</Link>

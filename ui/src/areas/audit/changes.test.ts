@@ -16,7 +16,7 @@ const entry = (action: string, subject: string, details?: unknown, actor = 'ann@
   }) as AuditEntry
 const change = (id: string, fields: Record<string, [unknown, unknown]>) => ({ id, fields })
 
-it('adds changes of one thing up, and leaves out what is as it was', () => {
+it('adds up the changes of a thing, and leaves out unchanged fields', () => {
   const [thing, ...others] = whatChanged([
     entry(
       'ntp.pool.update',
@@ -40,7 +40,7 @@ it('adds changes of one thing up, and leaves out what is as it was', () => {
   expect(thing?.entries).toHaveLength(2)
 })
 
-it('knows what came, what went, and what came and went', () => {
+it('knows what was created, deleted, or both', () => {
   const things = whatChanged([
     entry('dns.zone.delete', 'old', change('1', { name: ['old', null] })),
     entry('dns.zone.delete', 'brief', change('2', { name: ['brief', null] })),
@@ -59,7 +59,7 @@ it('knows what came, what went, and what came and went', () => {
   ])
 })
 
-it('leaves out what changes no thing, and changes that were taken back', () => {
+it('leaves out entries that change nothing, and changes that were reverted', () => {
   expect(
     whatChanged([
       entry('auth.login.success', 'ann@example.net'),
@@ -69,6 +69,6 @@ it('leaves out what changes no thing, and changes that were taken back', () => {
   ).toEqual([])
 })
 
-it('begins yesterday at midnight', () => {
+it('starts yesterday at midnight', () => {
   expect(yesterday(new Date(2026, 2, 1, 15, 30))).toEqual(new Date(2026, 1, 28))
 })

@@ -1,22 +1,22 @@
 import type { AuditEntry } from '../../api/types'
 import type { FieldChange } from '../../kit/change/FieldChanges'
 
-/** What became of one thing in a span of time. */
+/** What happened to one thing in a period. */
 export interface ChangedThing {
   key: string
   kind: string
-  /** What people called it last. */
+  /** Its last name. */
   subject: string
-  /** created and deleted are about the whole span: what was both is "gone again". */
+  /** For the whole period. Passing means created and deleted again. */
   fate: 'created' | 'changed' | 'deleted' | 'passing'
-  /** Each field with its first value before and its last value after; what is as it was is left out. */
+  /** Each field with its first and last value; those that ended up unchanged are left out. */
   changes: FieldChange[]
   actors: string[]
   /** The entries about it, newest first. */
   entries: AuditEntry[]
 }
 
-/** The details of an entry about a thing. */
+/** The details of an entry about a row. */
 interface Details {
   id?: string
   fields?: Record<string, [unknown, unknown]>
@@ -24,7 +24,7 @@ interface Details {
   remote_ip?: string
 }
 
-/** What is known about an entry; nothing for those who may not see it. */
+/** The details of an entry; empty for users who may not see them. */
 export const detailsOf = ({ details }: Pick<AuditEntry, 'details'>) => (details ?? {}) as Details
 
 const verbs = new Set(['create', 'update', 'delete', 'move'])
@@ -35,17 +35,17 @@ export function partsOf(action: string): { kind: string; verb: string } {
   return { kind: action.slice(0, Math.max(at, 0)), verb: action.slice(at + 1) }
 }
 
-/** The change set that an entry is part of; undefined if it is about something else. */
+/** The change set that an entry is part of, if any. */
 export const changeSetOf = (entry: Pick<AuditEntry, 'details'>) => detailsOf(entry).change_set || undefined
 
-/** The details of a change: each field with its value before and after. */
+/** The changed fields of an entry, with their values before and after. */
 export function changesOf(entry: Pick<AuditEntry, 'details'>): FieldChange[] {
   return Object.entries(detailsOf(entry).fields ?? {}).map(([field, [before, after]]) => ({ field, before, after }))
 }
 
 const same = (a: unknown, b: unknown) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
 
-/** What entries, newest first, add up to, thing by thing; the last one that was touched comes first. */
+/** Adds up entries, newest first, by thing. The last one changed comes first. */
 export function whatChanged(entries: readonly AuditEntry[]): ChangedThing[] {
   const things = new Map<string, AuditEntry[]>()
   for (const entry of entries) {
@@ -81,7 +81,7 @@ function thingOf(key: string, entries: AuditEntry[]): ChangedThing {
   }
 }
 
-/** The begin of yesterday, in the operator's own time. */
+/** The start of yesterday, in local time. */
 export function yesterday(now: Date): Date {
   return new Date(now.getFullYear(), now.getMonth(), now.getDate() - 1)
 }

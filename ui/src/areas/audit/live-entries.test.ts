@@ -13,18 +13,18 @@ const entry = (id: string, second: number, subject = ''): AuditEntry => ({
 })
 const ids = (entries: AuditEntry[]) => entries.map((one) => one.id)
 
-it('puts what arrived since the search on top, newest first', () => {
+it('puts entries that arrived since the search on top, newest first', () => {
   const live = [entry('a', 1), entry('b', 2), entry('c', 3), entry('d', 4)]
   expect(ids(newerEntries(live, [entry('b', 2), entry('a', 1)], {}))).toEqual(['d', 'c'])
 })
 
-it('takes only what the search would have found', () => {
+it('takes only entries that the search would have found', () => {
   const live = [entry('a', 1, 'Time.example.com'), entry('b', 2, 'other')]
   expect(ids(newerEntries(live, [], { subject: 'time', actor: 'ada' }))).toEqual(['a'])
   expect(ids(newerEntries(live, [], { from: '2026-01-01T00:00:02Z' }))).toEqual(['b'])
 })
 
-it('knows the id after an id', () => {
+it('computes the next id', () => {
   expect(justAfter('01a1dd2e-328f-7676-8a59-2a0acebaad9e')).toBe('01a1dd2e-328f-7676-8a59-2a0acebaad9f')
   expect(justAfter('01a1dd2e-328f-7676-8a59-ffffffffffff')).toBe('01a1dd2e-328f-7676-8a5a-000000000000')
 })

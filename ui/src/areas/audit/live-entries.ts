@@ -3,7 +3,7 @@ import type { ListSearch } from '../../kit/list/list-logic'
 
 export const filters = ['actor', 'action', 'subject'] as const
 
-/** The same rule as the server's search: each given text occurs, in whatever case; the times enclose. */
+/** Same rule as the server's search: each text occurs, ignoring case, and the times are inclusive. */
 function matches(entry: AuditEntry, search: ListSearch): boolean {
   const at = Date.parse(entry.created_at)
   return (
@@ -13,7 +13,7 @@ function matches(entry: AuditEntry, search: ListSearch): boolean {
   )
 }
 
-/** What the stream brought since the search was answered, newest first: no need to search again for it. */
+/** Matching entries that the stream delivered after the search, newest first, to avoid searching again. */
 export function newerEntries(
   live: readonly AuditEntry[],
   found: readonly AuditEntry[],
@@ -26,7 +26,7 @@ export function newerEntries(
     .reverse()
 }
 
-/** The id right after this one. Later entries have greater ids, so the entry itself is the first one before it. */
+/** The next higher id. Ids grow with time, so this makes the entry itself the first one before it. */
 export function justAfter(id: string): string {
   const digits = (BigInt(`0x${id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')

@@ -18,14 +18,14 @@ beforeAll(() => {
   ]
 })
 
-it('has words for each code of the API', () => {
+it('has a text for each action of the API', () => {
   const document = readFileSync('../api/openapi.json', 'utf8')
   const codes = [...document.matchAll(/"x-audit": "([^"<]+)"/g)].map(([, code]) => code as string)
   expect(codes).toContain('draft.add')
   expect(codes.filter((code) => deedOf(code) === code)).toEqual([])
 })
 
-it('has words for what the gateway does on its own', () => {
+it('has a text for what the gateway does on its own', () => {
   const codes = [
     'audit.prune',
     'auth.login.failed',
@@ -49,7 +49,7 @@ it('has words for what the gateway does on its own', () => {
   expect(codes.filter((code) => deedOf(code) === code)).toEqual([])
 })
 
-it('says what was done in words', () => {
+it('describes an action in words', () => {
   expect(['firewall.rule.create', 'dns.settings.update', 'auth.login.failed', 'no.such'].map(deedOf)).toEqual([
     'Firewall rule created',
     'DNS settings changed',
@@ -63,7 +63,7 @@ it('makes one line of a change set', () => {
   expect(deedsOfAll(entries.slice(1, 4))).toBe('2 domains created, 1 backend created')
 })
 
-it('knows logins, and where a request came from', () => {
+it('recognises logins, and where a request came from', () => {
   expect(entries.map(isLogin)).toEqual([true, false, false, false, false])
   expect(addressOf(entries[0] as AuditEntry)).toBe('192.0.2.7')
   expect(addressOf(entry('jobs.run'))).toBeUndefined()

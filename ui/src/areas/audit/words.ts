@@ -8,7 +8,7 @@ const verbs = { create: 'created', update: 'updated', delete: 'deleted' } as con
 type Verb = keyof typeof verbs
 const known = new Set(kinds)
 
-/** What an entry says was done, in words: Firewall rule created. */
+/** An action in words: Firewall rule created. */
 export function deedOf(action: string): string {
   const { kind, verb } = partsOf(action)
   const text = optionalText(`audit:actions.${action}`)
@@ -18,7 +18,7 @@ export function deedOf(action: string): string {
   return i18n.t(`audit:did.${verb}`, { what: what.charAt(0).toUpperCase() + what.slice(1) })
 }
 
-/** What entries of one change set did together: 500 domains created. */
+/** What the entries of one change set did together: 500 domains created. */
 export function deedsOfAll(entries: readonly AuditEntry[]): string {
   const sums = entries.flatMap(({ action }) => {
     const { kind, verb } = partsOf(action)
@@ -27,7 +27,7 @@ export function deedsOfAll(entries: readonly AuditEntry[]): string {
   return deedsOf(together(sums))
 }
 
-/** Where the request came from; undefined for what the gateway did on its own. */
+/** Where the request came from; undefined if the gateway acted on its own. */
 export const addressOf = (entry: AuditEntry) => detailsOf(entry).remote_ip
 
 /** A line of the log: an entry, or all entries of one change set. */
@@ -37,7 +37,7 @@ export interface Line {
   entries: AuditEntry[]
 }
 
-/** The lines that entries, newest first, make. Entries of a change set are written together. */
+/** Groups entries, newest first, into lines. The entries of a change set are adjacent. */
 export function linesOf(entries: readonly AuditEntry[]): Line[] {
   const lines: Line[] = []
   for (const entry of entries) {
@@ -49,5 +49,5 @@ export function linesOf(entries: readonly AuditEntry[]): Line[] {
   return lines
 }
 
-/** Logging in and out. */
+/** Whether it is a login or logout. */
 export const isLogin = ({ action }: AuditEntry) => action.startsWith('auth.log')

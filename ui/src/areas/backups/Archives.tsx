@@ -26,7 +26,7 @@ import { backupsQuery, downloadOf, restoreQuery } from './resources'
 import { Strip } from './Strip'
 import { standingOf, standingTone } from './standing'
 
-/** The archives on this machine, and how they are made. */
+/** The archives on this machine, with buttons to make or upload one. */
 export default function Archives() {
   const { t } = useTranslation('backups')
   const backups = useQuery(backupsQuery)
@@ -64,7 +64,7 @@ export default function Archives() {
   )
 }
 
-/** Make one, or bring one here. */
+/** Buttons to make or upload a backup. */
 function Actions() {
   const { t } = useTranslation('backups')
   const canEdit = useCanEdit()
@@ -73,7 +73,7 @@ function Actions() {
   const run = useMutation({
     mutationFn: () => {
       const made = unwrap(http.POST('/backups', { body: {} }))
-      setTimeout(settle, 300) // others see it run, and so does this page
+      setTimeout(settle, 300) // by then the running backup is in the list
       return made
     },
     onSuccess: ({ status, error }) =>
@@ -200,7 +200,7 @@ function Standing({ backup }: { backup: Backup }) {
   )
 }
 
-/** How far the archive is on its way to a target. */
+/** The progress of an upload to a target. */
 function Sending({ target, sent, size }: { target: string; sent: number; size: number }) {
   const { t } = useTranslation('backups')
   return (

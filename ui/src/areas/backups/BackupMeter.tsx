@@ -9,7 +9,7 @@ import { backupsQuery } from './resources'
 import { Strip } from './Strip'
 import { careOf, lastGood } from './standing'
 
-/** The last backup at a glance: how old it is, and whether it is known to be of use. */
+/** The last backup at a glance: its age, and whether it has been verified. */
 export function BackupMeter() {
   const { t } = useTranslation('backups')
   const { data } = useQuery(backupsQuery)

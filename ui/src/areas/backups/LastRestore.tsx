@@ -5,7 +5,7 @@ import { Notice } from '../../kit/state/Notice'
 import { restoreQuery } from './resources'
 import { usual } from './usual'
 
-/** The restore that runs, or how the last one went, with what is left to do by hand. */
+/** The running restore, or the result of the last one with what is left to do by hand. */
 export function LastRestore() {
   const query = useQuery(restoreQuery)
   return (

@@ -13,14 +13,14 @@ export type Links = Record<string, string>
 
 interface PlanViewProps {
   plan: RestorePlan
-  /** Which interface of this machine takes the place of one of the backup. */
+  /** Which interface of this machine replaces one from the backup. */
   links: Links
   onLinks: (links: Links) => void
-  /** Complaints about the links, by the names of the API. */
+  /** Errors about the interfaces, by API field. */
   complaints: Record<string, string>
 }
 
-/** What is in a backup, what stands in its way, and which interfaces are called otherwise here. */
+/** What is in a backup, what prevents its restore, and which interfaces have other names here. */
 export function PlanView({ plan, links, onLinks, complaints }: PlanViewProps) {
   const { t } = useTranslation('backups')
   return (
@@ -78,7 +78,7 @@ function Facts({ plan }: { plan: RestorePlan }) {
 interface PassphraseFormProps {
   wrong: boolean
   onOpen: (passphrase: string) => void
-  /** What stands beside the button. */
+  /** Shown next to the button. */
   aside?: ReactNode
 }
 

@@ -11,7 +11,7 @@ import classes from './Backups.module.css'
 import { type Links, PassphraseForm, PlanView } from './PlanView'
 import { restoreQuery } from './resources'
 
-/** Says what a restore would do before anything is touched, asks what must be known, and begins it. */
+/** Shows what a restore would do before it touches anything, asks for what it needs, and starts it. */
 export function RestoreDialog({ backup, onClose }: { backup: Backup; onClose: () => void }) {
   const { t } = useTranslation('backups')
   const queries = useQueryClient()

@@ -4,11 +4,11 @@ import { bytes } from '../../kit/text/format'
 import classes from './Backups.module.css'
 import { heights, standingOf, standingTone } from './standing'
 
-/** The backups as bars, the oldest first: how large each is, and what it is worth. */
+/** The backups as bars, oldest first: their size and state. */
 export function Strip({ backups }: { backups: readonly Backup[] }) {
   const { t } = useTranslation('backups')
   const shown = backups.slice(0, 30).reverse()
-  if (shown.length < 2) return null // there is nothing to compare
+  if (shown.length < 2) return null // nothing to compare
   const tall = heights(shown.map(({ size }) => size))
   return (
     <div className={classes.strip} role="img" aria-label={t('strip', { count: shown.length })}>

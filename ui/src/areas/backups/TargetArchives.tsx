@@ -11,7 +11,7 @@ import { Time } from '../../kit/text/Time'
 import { backupsQuery } from './resources'
 import classes from './Targets.module.css'
 
-/** What is on the target. It is asked only when someone wants to know: it costs a connection, and sometimes money. */
+/** The archives on a target. Loaded only on request: it takes a connection, and sometimes costs money. */
 export function TargetArchives({ id }: { id: string }) {
   const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   const canSee = useCanEdit()

@@ -10,14 +10,14 @@ import classes from './Targets.module.css'
 
 const steps = ['connect', 'upload', 'delete'] as const
 
-/** Sends a small file to the target and deletes it, step by step. */
+/** Uploads a small file to the target and deletes it, step by step. */
 export function TargetTest({ id }: { id: string }) {
   const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   const queries = useQueryClient()
   const canEdit = useCanEdit()
   const test = useMutation({
     mutationFn: () => unwrap(http.POST('/backup-remotes/{id}/test', { params: { path: { id } } })),
-    // The first connection to an SFTP server stores its key.
+    // The first connection to an SFTP server stores its host key.
     onSuccess: () => renew(queries, 'backup.remote'),
   })
   return (

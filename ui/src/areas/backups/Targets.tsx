@@ -18,7 +18,7 @@ import { targetDefaults, targetFields, targetShape } from './target-form'
 
 const nameOf = (row: BackupTarget) => row.name || row.target_url
 
-/** Where copies of the backups go. */
+/** The targets for copies of the backups. */
 export default function Targets() {
   const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   const columns: Column<BackupTarget>[] = [
@@ -65,7 +65,7 @@ export default function Targets() {
         resource={targets}
         text="backups:targets.target"
         columns={columns}
-        // An upload leaves no audit entry.
+        // Uploads leave no audit entry.
         every={15_000}
         searchText={(row) => [row.name, row.target_url, row.kind, row.last_error, row.id].join(' ')}
         rowLink={(row) => paths.backupTarget(row.id)}

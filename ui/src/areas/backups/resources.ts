@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 
-/** While something is under way it is asked for often; the gateway is away for a part of that time. */
+/** The polling interval while something is running. The gateway is unreachable for part of that time. */
 const often = 1000
 
 export const backupsQuery = queryOptions({

@@ -8,7 +8,7 @@ const backup = (more: Partial<Backup>) =>
   ({ id: '1', status: 'success', uploaded: false, started_at: at, phase: '', proof: null, ...more }) as Backup
 const proof = (status: 'running' | 'proven' | 'failed') => ({ status }) as Backup['proof']
 
-it('says what a backup is worth', () => {
+it('knows the state of a backup', () => {
   expect(standingOf(backup({}))).toBe('unproven')
   expect(standingOf(backup({ status: 'running' }))).toBe('running')
   expect(standingOf(backup({ phase: 'upload' }))).toBe('running')
@@ -18,7 +18,7 @@ it('says what a backup is worth', () => {
   expect(standingOf(backup({ proof: proof('running') }))).toBe('proving')
 })
 
-it('knows when the backups as a whole need care', () => {
+it('knows when the backups need attention', () => {
   expect(careOf([], now)).toBe('none')
   expect(careOf([backup({ uploaded: true })], now)).toBe('none')
   expect(careOf([backup({})], now)).toBeNull()
@@ -29,7 +29,7 @@ it('knows when the backups as a whole need care', () => {
   expect(lastGood([backup({ id: '2', status: 'failed' }), backup({ id: '3' })])?.id).toBe('3')
 })
 
-it('draws even the smallest', () => {
+it('draws even the smallest bar', () => {
   expect(heights([0, 50, 100])).toEqual([0.1, 0.5, 1])
   expect(heights([])).toEqual([])
 })

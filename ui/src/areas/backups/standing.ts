@@ -1,7 +1,7 @@
 import type { Backup } from '../../api/types'
 import type { Tone } from '../../kit/state/Notice'
 
-/** What a backup is worth: only what was proven is known to be of use. */
+/** The state of a backup. Only a verified one is known to be usable. */
 export type Standing = 'running' | 'failed' | 'proving' | 'proven' | 'unusable' | 'unproven'
 
 export function standingOf({ status, proof, phase }: Pick<Backup, 'status' | 'proof' | 'phase'>): Standing {
@@ -20,11 +20,11 @@ export const standingTone: Record<Standing, Tone> = {
   unproven: 'off',
 }
 
-/** The newest backup of this gateway that has an archive; one from elsewhere does not save what is here. */
+/** The newest successful backup of this gateway. An uploaded one may be of another gateway. */
 export const lastGood = (backups: readonly Backup[]) =>
   backups.find(({ status, uploaded }) => status === 'success' && !uploaded)
 
-/** Milliseconds after which the last backup is too old: a day, and the time that the next one may take. */
+/** Milliseconds after which the last backup is too old: a day, plus the time for the next one. */
 const tooOld = 26 * 3600_000
 
 /** What is wrong with the backups as a whole, or null. */
@@ -37,7 +37,7 @@ export function careOf(backups: readonly Backup[], now: number): 'none' | 'old' 
   return now - Date.parse(last.started_at) > tooOld ? 'old' : null
 }
 
-/** The heights of bars, from 0.1 to 1, by the size of what they stand for. */
+/** The heights of bars, from 0.1 to 1, in proportion to their sizes. */
 export function heights(sizes: readonly number[]): number[] {
   const most = Math.max(1, ...sizes)
   return sizes.map((size) => Math.max(0.1, size / most))

@@ -4,7 +4,7 @@ import { targetDefaults, targetFields, targetShape } from './target-form'
 const shown = (values: Record<string, unknown>) =>
   targetFields.filter(({ when }) => when?.(values, targetDefaults) ?? true).map(({ name }) => name)
 
-it('sends the settings of the kind alone', () => {
+it('sends only the settings of the kind', () => {
   const s3 = targetShape.write({ ...targetDefaults, endpoint: 's3.example.net', secret_key: 'k', password: 'other' })
   expect(s3.settings).toEqual({
     endpoint: 's3.example.net',
@@ -19,7 +19,7 @@ it('sends the settings of the kind alone', () => {
   expect(Object.keys(s3)).toEqual(['kind', 'name', 'keep', 'active', 'allow_internal', 'settings'])
 })
 
-it('keeps a secret that is not typed again, and drops the other way to log in', () => {
+it('keeps a secret that is not typed again, and clears the other login method', () => {
   const row = {
     kind: 'sftp',
     keep: 3,
@@ -36,7 +36,7 @@ it('keeps a secret that is not typed again, and drops the other way to log in', 
   expect(targetShape.write(other).settings).not.toHaveProperty('private_key')
 })
 
-it('shows what the kind and the way to log in need', () => {
+it('shows the fields of the kind and the login method', () => {
   expect(shown({ ...targetDefaults, https: false })).not.toContain('ca_certificate')
   expect(shown(targetDefaults)).not.toContain('host')
   const sftp = shown({ ...targetDefaults, kind: 'sftp', login: 'password' })

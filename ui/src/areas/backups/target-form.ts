@@ -1,7 +1,7 @@
 import type { BackupTarget } from '../../api/types'
 import type { KindField, Values } from '../../kit/form/fields'
 
-/** The settings of each kind, by the names of the API. */
+/** The settings of each kind, as named in the API. */
 const settings = {
   s3: ['endpoint', 'region', 'bucket', 'path_prefix', 'access_key', 'secret_key', 'https', 'ca_certificate'],
   sftp: ['host', 'port', 'username', 'password', 'private_key', 'remote_dir', 'host_key_fingerprint'],
@@ -30,7 +30,7 @@ const field = (
   covers: [`settings.${spec.name}`],
 })
 
-/** The form has the settings beside the other fields, and says how to log in instead of showing two secrets. */
+/** The form has flat settings, and a choice of login method instead of showing two secrets. */
 export const targetFields: TargetField[] = [
   { name: 'kind', type: 'segments', covers: ['settings'] },
   field('s3', { name: 'endpoint', type: 'mono', required: true }),
@@ -89,7 +89,7 @@ export const targetDefaults: Values = {
 
 export const targetShape = {
   read: (row: Values): Values => {
-    // A new target is already in the form's own shape.
+    // A new target already has the form's shape.
     const { settings: own, ...rest } = row as { settings?: Values }
     if (!own) return row
     const login = own.private_key === mask || own.password !== mask ? 'key' : 'password'
@@ -99,7 +99,7 @@ export const targetShape = {
     const { kind, name, keep, active, allow_internal } = values
     const names: readonly string[] = settings[kind as Kind]
     const own = Object.fromEntries(names.filter((one) => values[one] !== undefined).map((one) => [one, values[one]]))
-    // The other way to log in is not kept.
+    // Clear the other login method.
     if (kind === 'sftp') own[values.login === 'key' ? 'password' : 'private_key'] = ''
     if (kind === 's3' && !values.https) own.ca_certificate = ''
     return { kind, name, keep, active, allow_internal, settings: own }

@@ -6,7 +6,7 @@ import { acme } from '../../api/resources'
 import { Notice } from '../../kit/state/Notice'
 import { paths } from '../../paths'
 
-/** Without ACME nothing is ordered or renewed: that is said where certificates are. */
+/** Without ACME, certificates are not ordered or renewed. Says so where certificates are listed. */
 export function AcmeOff() {
   const { t } = useTranslation('certificates')
   const { data } = useQuery({ queryKey: [acme.kind], queryFn: acme.read })

@@ -24,7 +24,7 @@ import type { ErrorKind } from './words'
 
 const replacement = pemFields.map((field, index) => (index === 0 ? { ...field, section: 'replace' } : field))
 
-/** One certificate: how it stands, who shows it, why it failed, and what can be changed of it. */
+/** One certificate: its state, the domains that use it, why it failed, and what can be changed. */
 export function Edit() {
   const { id } = useParams({ strict: false }) as { id: string }
   const orderFields = useOrderFields()
@@ -45,7 +45,7 @@ export function Edit() {
         text="certificates:certificate"
         fields={orderFields}
         shape={orderShape}
-        // The names of one that was made for a domain follow the domain.
+        // The names of a domain's automatic certificate follow the domain.
         fixed={({ automatic }) => (automatic ? ['names'] : [])}
         below={(values) => <Preflight values={values} />}
       />
@@ -122,7 +122,7 @@ function Failure({ certificate, kind }: { certificate: Certificate; kind: ErrorK
   )
 }
 
-/** The domains whose visitors see it. */
+/** The domains that serve it. */
 function ShownBy({ certificate }: { certificate: Certificate }) {
   const { t } = useTranslation('certificates')
   const { data: all = [] } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })

@@ -117,7 +117,7 @@ export default function Certificates() {
   )
 }
 
-/** Up to three names; the rest are counted. */
+/** Up to three names, and the number of the rest. */
 function Names({ certificate: { names, automatic } }: { certificate: Certificate }) {
   const { t } = useTranslation('certificates')
   return (

@@ -29,7 +29,7 @@ export function useOrderFields(): Fields<'certificate.certificate'> {
 
 const byDns = (values: Values) => values.challenge === 'dns-01' || needsDns(values.names)
 
-/** What is chosen for what the form does not ask: a wildcard has one way only, and no provider is the first that fits. */
+/** Fills in what the form does not ask: a wildcard needs DNS, and null is the first matching provider. */
 export const orderShape = {
   read: (row: Values): Values => row,
   write: (values: Values): Values => ({
@@ -39,7 +39,7 @@ export const orderShape = {
   }),
 }
 
-/** An order for a new certificate. */
+/** The form to order a certificate. */
 export function Create() {
   const { t } = useTranslation('certificates')
   const write = (values: Values) => ({ ...orderShape.write(values), source: 'acme' })

@@ -16,7 +16,7 @@ interface Question {
   dns_provider_id: string | null
 }
 
-/** Finds out whether an order would succeed, before the certificate authority counts it. */
+/** Checks whether an order would succeed, before it counts against the authority's rate limit. */
 export function Preflight({ values }: { values: Values }) {
   const { t } = useTranslation('certificates')
   const { names, challenge, dns_provider_id } = values as unknown as Question
@@ -27,7 +27,7 @@ export function Preflight({ values }: { values: Values }) {
         http.POST('/certificates/preflight', { body: { ...body, dns_provider_id: body.dns_provider_id ?? undefined } }),
       ),
   })
-  // What was found out about other names says nothing about these.
+  // A result for other names does not apply to these.
   const current = JSON.stringify(ask.variables) === JSON.stringify(question)
   return (
     <section className={classes.preflight} aria-label={t('preflight.title')}>

@@ -33,7 +33,7 @@ function useForm() {
     { name: 'secret', type: 'password', configured: 'secret_configured' },
     { name: 'zones', type: 'list' },
   ]
-  // What another kind would need is not kept.
+  // Clear fields that only other kinds need.
   const write = (values: Values): Values => ({
     ...values,
     ...Object.fromEntries(

@@ -8,7 +8,7 @@ export const pemFields: Fields<'certificate.certificate'> = [
   { name: 'private_key_pem', type: 'pem-key' },
 ]
 
-/** A certificate that an operator brings. */
+/** The form to upload a certificate. */
 export function Upload() {
   return (
     <CreateDrawer

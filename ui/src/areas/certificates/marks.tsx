@@ -6,7 +6,7 @@ import { exactTime } from '../../kit/text/format'
 import classes from './Certificates.module.css'
 import { daysLeft, lifeOf, standingOf, standingTone } from './standing'
 
-/** How a certificate stands and for how long; that there is none, where there is none. */
+/** The state of a certificate, or that there is none. */
 export function CertificateBadge({ certificate }: { certificate: Certificate | undefined }) {
   const { t } = useTranslation('certificates')
   const standing = standingOf(certificate)
@@ -28,7 +28,7 @@ export function DaysLeft({ certificate }: { certificate: Certificate }) {
   )
 }
 
-/** The life of a certificate as a bar: how much is spent, and where the renewal is due. */
+/** The lifetime of a certificate as a bar: how much is over, and when it will be renewed. */
 export function Timeline({ certificate }: { certificate: Certificate }) {
   const { t } = useTranslation('certificates')
   const life = lifeOf(certificate, Date.now())

@@ -26,7 +26,7 @@ it('lets a wildcard stand for exactly one label', () => {
 describe('the certificate of a domain', () => {
   const exact = (part: Partial<Certificate>) => certificate({ names: ['www.example.net'], ...part })
 
-  it('is the chosen one, then one with its very name, then a wildcard', () => {
+  it('is the chosen one, then one with the exact name, then a wildcard', () => {
     const chosen = certificate({ id: 'chosen' })
     const named = exact({ id: 'named' })
     const pending = exact({ id: 'pending', status: 'pending' })
@@ -40,7 +40,7 @@ describe('the certificate of a domain', () => {
     expect(certificateOf(domain, [chosen])).toBeUndefined()
   })
 
-  it('is trusted and lasts long, where there is a choice', () => {
+  it('is a trusted one that expires late, if there is a choice', () => {
     const signed = exact({ id: 'signed', source: 'self-signed', expires_at: '2036-01-01T00:00:00Z' })
     const short = exact({ id: 'short', expires_at: '2026-11-20T00:00:00Z' })
     const long = exact({ id: 'long' })
@@ -50,13 +50,13 @@ describe('the certificate of a domain', () => {
   })
 })
 
-it('tells a certificate that nobody trusts, and none', () => {
+it('distinguishes an untrusted certificate from none', () => {
   expect(standingOf(certificate({ source: 'self-signed' }))).toBe('self-signed')
   expect(standingOf(certificate({ source: 'self-signed', status: 'expired' }))).toBe('expired')
   expect(standingOf(undefined)).toBe('none')
 })
 
-it('counts the days that are left', () => {
+it('counts the days left', () => {
   const now = Date.parse('2026-11-15T12:00:00Z')
   expect(daysLeft(certificate({}), now)).toBe(15)
   expect(daysLeft(certificate({ expires_at: '2026-11-14T00:00:00Z' }), now)).toBe(-1)
@@ -64,7 +64,7 @@ it('counts the days that are left', () => {
   expect(daysLeft(certificate({ status: 'error' }), now)).toBeNull()
 })
 
-it('places now and the renewal in the life of a certificate', () => {
+it("computes the current point and the renewal in a certificate's lifetime", () => {
   const life = {
     status: 'valid' as const,
     not_before: '2026-01-01T00:00:00Z',
@@ -77,7 +77,7 @@ it('places now and the renewal in the life of a certificate', () => {
   expect(lifeOf({ ...life, status: 'pending' }, 0)).toBeNull()
 })
 
-it('is missing where a domain that is on has none', () => {
+it('lists domains that are on and have no certificate', () => {
   const domains = [
     { ...domain, active: true },
     { ...domain, name: 'bare.example.com', active: true },

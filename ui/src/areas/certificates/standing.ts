@@ -3,7 +3,7 @@ import type { Tone } from '../../kit/state/Notice'
 
 const day = 86_400_000
 
-/** How a certificate stands, or that there is none. One that the gateway signed itself is none that browsers trust. */
+/** The state of a certificate, or that there is none. Browsers do not trust a self-signed one. */
 export type Standing = Certificate['status'] | 'self-signed' | 'none'
 
 export const standingTone: Record<Standing, Tone> = {
@@ -23,17 +23,17 @@ export function standingOf(certificate: Standable | undefined): Standing {
   return certificate.source === 'self-signed' && certificate.status === 'valid' ? 'self-signed' : certificate.status
 }
 
-/** Whether it is more than an order; until then visitors are shown one that the gateway signed itself. */
+/** Whether it is more than an order. Until then visitors get a self-signed certificate. */
 export const issued = ({ status }: Pick<Certificate, 'status'>) => status !== 'pending' && status !== 'error'
 
 type Dated = Pick<Certificate, 'status' | 'expires_at'>
 
-/** Whole days until it is over; negative when it is. */
+/** Whole days until it expires; negative afterwards. */
 export function daysLeft({ status, expires_at }: Dated, now = Date.now()): number | null {
   return expires_at && issued({ status }) ? Math.trunc((Date.parse(expires_at) - now) / day) : null
 }
 
-/** Whether a name in a certificate stands for a host name: a wildcard for one label, not for the name under it. */
+/** Whether a name in a certificate covers a host name. A wildcard stands for exactly one label. */
 export function covers(pattern: string, name: string): boolean {
   if (pattern === name) return true
   if (!pattern.startsWith('*.') || name.startsWith('*.')) return false
@@ -43,9 +43,8 @@ export function covers(pattern: string, name: string): boolean {
 type Coverable = Pick<Domain, 'name'> & { certificate_id: string | null }
 
 /**
- * The certificate that visitors of a domain are shown, as the proxy chooses it: the one that the domain names, else one
- * that browsers trust with its very name, else such a wildcard, else one that the gateway signed. Of several, the one that
- * lasts longest.
+ * The certificate that the proxy serves for a domain: the domain's own choice, else a trusted one with the exact name,
+ * else a trusted wildcard, else a self-signed one. Among several it takes the one that expires last.
  */
 export function certificateOf(domain: Coverable, all: readonly Certificate[]): Certificate | undefined {
   const trusted = (one: Certificate) => one.source !== 'self-signed' && issued(one)
@@ -60,13 +59,13 @@ export function certificateOf(domain: Coverable, all: readonly Certificate[]): C
   )
 }
 
-/** Domains that are on and have no certificate at all: their visitors are warned by the browser. */
+/** Domains that are on but have no certificate: their visitors get a browser warning. */
 export const withoutCertificate = (domains: readonly Domain[], all: readonly Certificate[]) =>
   domains.filter((domain) => domain.active && standingOf(certificateOf(domain, all)) === 'none')
 
 type Lived = Dated & Pick<Certificate, 'not_before' | 'renew_at'>
 
-/** How far a certificate is through its life, from 0 to 1, with the place of its renewal; null before it is issued. */
+/** How much of a certificate's lifetime is over, from 0 to 1, and where its renewal is; null before it is issued. */
 export function lifeOf({ status, not_before, expires_at, renew_at }: Lived, now: number) {
   if (!not_before || !expires_at || !issued({ status })) return null
   const from = Date.parse(not_before)

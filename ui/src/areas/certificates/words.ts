@@ -14,5 +14,5 @@ export const providerFields: Record<DnsProvider['kind'], readonly string[]> = {
 
 export const providerKinds = Object.keys(providerFields) as DnsProvider['kind'][]
 
-/** A wildcard can only be shown to be ours by DNS. */
+/** A wildcard can only be validated through DNS. */
 export const needsDns = (names: unknown) => Array.isArray(names) && names.some((name) => String(name).startsWith('*.'))

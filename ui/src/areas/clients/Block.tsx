@@ -1,4 +1,4 @@
-import '../firewall/texts' // the words of the preview
+import '../firewall/texts' // texts of the preview
 import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
@@ -18,7 +18,7 @@ import { clientQuery, disconnect } from './resources'
 
 const fields: FieldSpec<'end'>[] = [{ name: 'end', type: 'switch' }]
 
-/** Drops everything that a client sends. */
+/** The form to block a client: drops everything that it sends. */
 export function Block() {
   const { t } = useTranslation('clients')
   const id = dotted((useParams({ strict: false }) as { id: string }).id)

@@ -133,7 +133,7 @@ function Actions({ client }: { client: Client }) {
   )
 }
 
-/** Where it gets its name, and with a reservation always the same address. */
+/** The form where its name is set; a reservation also fixes its address. */
 function Name({ client }: { client: Client }) {
   const { t } = useTranslation('clients')
   const { reservation_id, subnet_id, tunnel_id, peer_id, mac, name, addresses } = client
@@ -151,7 +151,7 @@ const To = ({ to, label, draft }: { to: string; label: string; draft?: object })
   </Button>
 )
 
-/** Blocks it, or takes that back as far as the group of blocked clients did it. */
+/** Blocks or unblocks a client. Unblocking only affects the group of blocked clients. */
 function Bar({ client }: { client: Client }) {
   const { t } = useTranslation('clients')
   const queries = useQueryClient()

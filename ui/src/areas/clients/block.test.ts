@@ -18,13 +18,13 @@ function ids() {
 }
 const wide = { src_zone: 'any', dst_zone: 'any', dst_kind: 'any', action: 'drop', enabled: true }
 
-it('is blocked by the addresses that can pass the gateway', () => {
+it('blocks the addresses that can pass the gateway', () => {
   expect(addressesOf(client)).toEqual(['10.1.0.9', '2001:db8::9'])
   expect(nameOf({ ...client, name: '' })).toBe('10.1.0.9')
   expect(nameOf({ ...client, name: '', addresses: [] })).toBe('aa:bb:cc:00:00:01')
 })
 
-it('makes objects, the group and a rule before all others for the first client', () => {
+it('creates objects, the group and the first rule for the first client', () => {
   const rules = [{ id: 'r', priority: 10, src_zone: 'lan', action: 'accept' }]
   const operations = blockOperations(
     client,
@@ -41,7 +41,7 @@ it('makes objects, the group and a rule before all others for the first client',
   expect(operations[3]?.body).toMatchObject({ src_group_id: 'new-3', action: 'drop', priority: 0 })
 })
 
-it('adds to the group that there is, with the objects that there are', () => {
+it('adds to an existing group, with existing objects', () => {
   const objects = [
     { id: 'a', name: 'the tv', kind: 'host', value: '10.1.0.9' },
     { id: 'b', name: 'six', kind: 'host', value: '2001:db8::9' },
@@ -62,7 +62,7 @@ it('adds to the group that there is, with the objects that there are', () => {
   expect(blockOperations(client, stored({ objects, groups, rules: [narrow] }), ids())[1]?.verb).toBe('create')
 })
 
-it('takes the objects out of the group, and deletes those that nothing else uses', () => {
+it('removes the objects from the group, and deletes unused ones', () => {
   const blocked = {
     ...client,
     blocked_by: [

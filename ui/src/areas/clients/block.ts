@@ -1,22 +1,22 @@
 import type { Operation } from '../../api/resource'
 import type { Address, AddressGroup, Client, FirewallUsage, Rule } from '../../api/types'
 
-/** The group of the firewall that clients are blocked by, and the name of its rule. */
+/** The name of the address group of blocked clients, and of its rule. */
 export const blockedClients = 'Blocked clients'
 
-/** What the firewall has already. */
+/** What the firewall already has. */
 export interface Stored {
   objects: readonly Address[]
   groups: readonly AddressGroup[]
   rules: readonly Rule[]
 }
 
-/** Those that packets through the gateway can have: one of a link is on every link. */
+/** A client's addresses without the link-local ones, which packets through the gateway never have. */
 export const addressesOf = ({ addresses }: Pick<Client, 'addresses'>) => [
   ...new Set(addresses.map(({ address }) => address).filter((address) => !/^fe[89ab]/i.test(address))),
 ]
 
-/** What people call it. */
+/** The name to show for a client. */
 export const nameOf = ({ name, addresses, mac, id }: Pick<Client, 'name' | 'addresses' | 'mac' | 'id'>) =>
   name || addresses[0]?.address || mac || id
 
@@ -30,8 +30,8 @@ const refusesAll = (rule: Rule, group: string) =>
   !rule.service_group_id
 
 /**
- * What blocks a client: its addresses become members of a group that a rule drops everything from. The group and the rule are made
- * for the first client; the rule comes before all others, or one of them might accept what it should drop.
+ * The operations that block a client: its addresses become members of a group whose traffic a rule drops. The first
+ * block creates the group and the rule. The rule comes first, because any earlier one might accept the traffic.
  */
 export function blockOperations(client: Client, stored: Stored, newId: () => string): Operation[] {
   const operations: Operation[] = []
@@ -77,7 +77,10 @@ function free(name: string, taken: ReadonlySet<string>): string {
   }
 }
 
-/** What unblocks a client: its objects leave the groups, and those that nothing else uses go. Rules that name an object themselves stay. */
+/**
+ * The operations that unblock a client: its objects leave the groups, and unused ones are deleted. Rules that name an
+ * object directly stay.
+ */
 export function unblockOperations(
   client: Client,
   groups: readonly AddressGroup[],

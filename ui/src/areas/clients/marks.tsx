@@ -6,7 +6,7 @@ import { bytes } from '../../kit/text/format'
 import { Time } from '../../kit/text/Time'
 import classes from './Clients.module.css'
 
-/** Whether it was heard from lately, and when it was. */
+/** Whether it was seen recently, and when. */
 export function Presence({ client: { online, last_seen } }: { client: Client }) {
   const { t } = useTranslation('clients')
   return (
@@ -21,7 +21,7 @@ export function Presence({ client: { online, last_seen } }: { client: Client }) 
   )
 }
 
-/** Who made it, as far as its MAC address tells. */
+/** Its vendor, as far as the MAC address tells. */
 export function Make({ client: { mac, vendor, random_mac, peer_id } }: { client: Client }) {
   const { t } = useTranslation('clients')
   if (peer_id) return t('client.peer')
@@ -29,7 +29,7 @@ export function Make({ client: { mac, vendor, random_mac, peer_id } }: { client:
   return vendor || (mac ? t('client.noVendor') : '')
 }
 
-/** What it sent and received, where that is known. */
+/** Bytes sent and received, if known. */
 export function Traffic({ client: { sent_bytes: sent, received_bytes: received } }: { client: Client }) {
   if (sent === null || received === null) return <span className="soft">–</span>
   return (

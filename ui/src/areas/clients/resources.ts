@@ -1,7 +1,7 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 
-/** Of very many clients a search finds those that are not shown. */
+/** The limit on clients to show. A search finds the others. */
 const shown = 2000
 
 export const clientsQuery = (search: string) =>

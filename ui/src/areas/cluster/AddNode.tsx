@@ -24,7 +24,7 @@ interface Made {
   node: string
 }
 
-/** Expects another node: its token, shown once, and how far it has come. */
+/** Adds a node: its token, shown once, and the progress of the join. */
 export default function AddNode() {
   const { t } = useTranslation('cluster')
   const queries = useQueryClient()

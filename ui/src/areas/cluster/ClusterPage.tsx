@@ -65,7 +65,7 @@ export default function ClusterPage() {
   )
 }
 
-/** A gateway without others: what a cluster gives, and the first step. */
+/** A gateway without a cluster: what a cluster offers, and the first step. */
 function Alone({ action }: { action: React.ReactNode }) {
   const { t } = useTranslation('cluster')
   return (
@@ -100,7 +100,7 @@ function Problems({ status }: { status: ClusterStatus }) {
 
 const tones: Record<string, Tone> = { master: 'live', backup: 'live', fault: 'bad' }
 
-/** Where the virtual addresses are, as this node sees it. */
+/** The virtual addresses, as this node sees them. */
 function VirtualAddresses() {
   const { t } = useTranslation('cluster')
   const query = useQuery(vipStatusQuery)

@@ -32,7 +32,7 @@ function changesOf({ then, now }: DifferenceRow): FieldChange[] {
     .filter(({ before, after }) => JSON.stringify(before ?? null) !== JSON.stringify(after ?? null))
 }
 
-/** Looks into a file of what a node alone had, and applies rows of it again. */
+/** Shows a file of changes that only one node had, and applies rows of it again. */
 export default function DifferenceRows() {
   const { t } = useTranslation('cluster')
   const { node = '', name = '' } = useParams({ strict: false }) as { node?: string; name?: string }
@@ -101,7 +101,7 @@ function File({ node, name, tables, status }: FileProps) {
   const all = applicable.length > 0 && applicable.every(({ row }) => chosen.has(row))
   const toggle = (row: number) =>
     setChosen((was) => (was.has(row) ? new Set([...was].filter((one) => one !== row)) : new Set([...was, row])))
-  /** Complaints name the place in what was asked for. */
+  /** Errors name a position in the request. */
   const complaints = apply.isError
     ? Object.entries(toFault(apply.error).fields).map(([field, text]) => {
         const [, place = '', ...rest] = field.split('.')

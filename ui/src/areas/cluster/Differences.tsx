@@ -12,7 +12,7 @@ import { paths } from '../../paths'
 import classes from './Cluster.module.css'
 import { differencesQuery } from './resources'
 
-/** The files of what nodes alone had, when there are some. */
+/** The files of changes that only one node had, if any. */
 export function Differences() {
   const { t } = useTranslation('cluster')
   const queries = useQueryClient()

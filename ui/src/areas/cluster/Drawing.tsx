@@ -22,7 +22,7 @@ import { Remove, Repair } from './actions'
 import classes from './Cluster.module.css'
 import { drawn, flowOf, flowTone, isExpected, standingOf, standingTone } from './standing'
 
-/** The cluster as one would draw it: the primary, and the way of its changes to each of the other nodes. */
+/** The cluster as a drawing: the primary, and the replication to each of the other nodes. */
 export function Drawing({ status }: { status: ClusterStatus }) {
   const { t } = useTranslation('cluster')
   const { first, others, headed } = drawn(status)
@@ -43,7 +43,7 @@ export function Drawing({ status }: { status: ClusterStatus }) {
   )
 }
 
-/** The line between the primary and a node: direction, and how far the node is behind. */
+/** The line between the primary and a node: the direction, and how far the node lags behind. */
 function Flow({ node, primary }: { node: ClusterNode; primary: ClusterNode }) {
   const { t } = useTranslation('cluster')
   const flow = flowOf(node, primary)
@@ -139,7 +139,7 @@ function NodeCard({ node, status }: { node: ClusterNode; status: ClusterStatus }
   )
 }
 
-/** A version that is not that of this node stands out: the nodes cannot be compared. */
+/** Highlights a version that differs from this node's. */
 function Version({ node, status }: { node: ClusterNode; status: ClusterStatus }) {
   const { t } = useTranslation('cluster')
   if (!node.version) return '–'
@@ -149,7 +149,7 @@ function Version({ node, status }: { node: ClusterNode; status: ClusterStatus })
 
 const anHour = 3_600_000
 
-/** A repair that runs, has failed, or has just ended. */
+/** A repair that is running, has failed or ended recently. */
 function RepairState({ node: { repair, role, drift } }: { node: ClusterNode }) {
   const { t } = useTranslation('cluster')
   if (!repair || role === 'primary') return null
@@ -169,7 +169,7 @@ function RepairState({ node: { repair, role, drift } }: { node: ClusterNode }) {
       </Notice>
     )
   }
-  if (drift.length > 0) return null // it was in sync then, and is not now
+  if (drift.length > 0) return null // it has drifted since
   const rows = Object.values(repair.tables ?? {}).reduce((n, x) => n + x.added + x.changed + x.removed, 0)
   return (
     <Notice tone="live" title={t('repair.done', { count: rows })}>
@@ -178,7 +178,10 @@ function RepairState({ node: { repair, role, drift } }: { node: ClusterNode }) {
   )
 }
 
-/** What can be done with a node from here: changes of the cluster are made on the primary, and a node is promoted on itself. */
+/**
+ * What can be done with a node from here. Cluster changes are made on the primary, but a node is promoted on the node
+ * itself.
+ */
 function Actions({ node, status }: { node: ClusterNode; status: ClusterStatus }) {
   const { t } = useTranslation('cluster')
   const canEdit = useCanEdit()

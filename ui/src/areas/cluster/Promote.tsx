@@ -15,7 +15,7 @@ import { paths } from '../../paths'
 import classes from './Cluster.module.css'
 import { statusQuery } from './resources'
 
-/** Makes this node the primary: in order, or although the primary is away, which can lose changes. */
+/** Makes this node the primary: regularly, or by force while the primary is away, which can lose changes. */
 export default function Promote() {
   const { t } = useTranslation('cluster')
   const query = useQuery(statusQuery)

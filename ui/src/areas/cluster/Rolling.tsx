@@ -20,7 +20,7 @@ const rollingQuery = queryOptions({
   refetchInterval: 3000,
 })
 
-/** The update of all nodes, the standbys first: what is offered, or how far it has come. The primary does it, and knows. */
+/** The update of all nodes, standbys first: the available version, or the progress. The primary runs it. */
 export function Rolling({ status }: { status: ClusterStatus }) {
   const { t } = useTranslation('cluster')
   const canEdit = useCanEdit()

@@ -8,7 +8,7 @@ import { toast } from '../../kit/state/toast'
 import { statusQuery } from './resources'
 import { isExpected } from './standing'
 
-/** Makes a standby the same as the primary again. */
+/** Makes a standby identical to the primary again. */
 export function Repair({ node }: { node: ClusterNode }) {
   const { t } = useTranslation('cluster')
   const queries = useQueryClient()
@@ -35,7 +35,7 @@ export function Repair({ node }: { node: ClusterNode }) {
   )
 }
 
-/** Takes a node out of the cluster, or no longer expects it. */
+/** Removes a node from the cluster, or cancels its join. */
 export function Remove({ node }: { node: ClusterNode }) {
   const { t } = useTranslation('cluster')
   const queries = useQueryClient()

@@ -1,14 +1,14 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 
-/** Which node has the virtual addresses changes without anybody changing something. */
+/** Virtual addresses move between nodes without a change by a user. */
 export const vipStatusQuery = queryOptions({
   queryKey: ['cluster.vip-settings', 'status'],
   queryFn: () => unwrap(http.GET('/cluster/vip-status')),
   refetchInterval: 5000,
 })
 
-/** All nodes are asked each time, and a dead one takes two seconds. */
+/** Every request asks all nodes, and a dead one takes two seconds. */
 export const statusQuery = queryOptions({
   queryKey: ['cluster', 'status'],
   queryFn: () => unwrap(http.GET('/cluster/status')),

@@ -19,7 +19,7 @@ const status = (local: ClusterNode, peers: ClusterNode[], more: Partial<ClusterS
 const primary = node('b', { role: 'primary' })
 
 describe('a node', () => {
-  it('is what weighs most', () => {
+  it('has the most important state', () => {
     expect(standingOf(node('a'))).toBe('online')
     expect(standingOf(node('a', { drift: ['ntp_pools'] }))).toBe('drift')
     expect(standingOf(node('a', { error: 'does not answer', drift: ['x'] }))).toBe('offline')
@@ -27,7 +27,7 @@ describe('a node', () => {
     expect(standingOf(node('a', { status: 'joining' }))).toBe('joining')
   })
 
-  it('follows, lags, stands still or has to be repaired', () => {
+  it('follows, lags, is disconnected or needs a repair', () => {
     expect(flowOf(node('a', { behind_bytes: 12_000, lag_seconds: 0.2 }), primary)).toBe('streaming')
     expect(flowOf(node('a', { lag_seconds: 31 }), primary)).toBe('behind')
     expect(flowOf(node('a', { behind_bytes: 17 * 1024 * 1024 }), primary)).toBe('behind')
@@ -49,17 +49,17 @@ describe('a node', () => {
 })
 
 describe('the picture', () => {
-  it('begins with the primary, wherever it is looked at from', () => {
+  it('starts with the primary, on every node', () => {
     const { first, others, headed } = drawn(status(node('c'), [node('a'), primary], { primary_id: 'b' }))
     expect([first.id, ...others.map(({ id }) => id), headed]).toEqual(['b', 'a', 'c', true])
   })
 
-  it('begins with a primary that is away', () => {
+  it('starts with a primary that is away', () => {
     const away = node('b', { role: 'primary', status: 'offline' })
     expect(drawn(status(node('c'), [away])).first.id).toBe('b')
   })
 
-  it('joins nothing while two nodes were the primary', () => {
+  it('connects nothing while two nodes are the primary', () => {
     const { first, headed } = drawn(
       status(node('c', { role: 'fenced' }), [node('b', { role: 'primary' })], { health: 'split-brain' }),
     )

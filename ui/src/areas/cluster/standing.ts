@@ -1,10 +1,10 @@
 import type { ClusterNode, ClusterStatus } from '../../api/types'
 import type { Tone } from '../../kit/state/Notice'
 
-/** Whether a node has not come yet. */
+/** Whether a node has yet to join. */
 export const isExpected = ({ status }: ClusterNode) => status === 'pending' || status === 'joining'
 
-/** How a node is, as one word of the texts: its status, or what it is busy with. */
+/** A node's state as a text key: its status, or what it is busy with. */
 export function standingOf(node: ClusterNode): string {
   if (isExpected(node) || node.status === 'leaving') return node.status
   if (node.status === 'offline' || node.error) return 'offline'
@@ -26,7 +26,7 @@ export const standingTone: Record<string, Tone> = {
   online: 'live',
 }
 
-/** How the changes of the primary get to a node. A line to a node that does not answer is not known to carry anything. */
+/** The state of replication to a node. Without an answer from both ends it is unknown. */
 export function flowOf(
   node: ClusterNode,
   primary: ClusterNode,
@@ -47,7 +47,7 @@ export const flowTone: Record<ReturnType<typeof flowOf>, Tone> = {
   streaming: 'live',
 }
 
-/** The node that is drawn first: the primary; without one, this node. The others follow by name. */
+/** The node to draw first: the primary, or this node if there is none or several. The others follow by name. */
 export function drawn(status: ClusterStatus): { first: ClusterNode; others: ClusterNode[]; headed: boolean } {
   const all = [status.local_node, ...status.peers]
   const primary =
@@ -57,7 +57,7 @@ export function drawn(status: ClusterStatus): { first: ClusterNode; others: Clus
   return { first, others, headed: first === primary && status.health !== 'split-brain' }
 }
 
-/** How far a node that is added has come: the number of steps that are done, of made, joining, registered and following. */
+/** How far a new node is: the number of steps done, of created, joining, registered and following. */
 export function joinedSteps(node: ClusterNode | undefined): number {
   if (!node || node.status === 'pending') return 1
   if (node.status === 'joining') return 2

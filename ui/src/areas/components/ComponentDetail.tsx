@@ -22,7 +22,7 @@ import classes from './Components.module.css'
 type Restartable = ApiPaths['/system/service-restart']['post']['requestBody']['content']['application/json']['kind']
 const restartable: string[] = ['reverse-proxy', 'forward-proxy', 'dns', 'ntp'] satisfies Restartable[]
 
-/** One component: what it would write now, against what is live. */
+/** One component: what it would write now, compared to what is live. */
 export default function ComponentDetail() {
   const { t } = useTranslation('components')
   const canEdit = useCanEdit()
@@ -45,7 +45,7 @@ export default function ComponentDetail() {
             http.POST('/system/service-restart', { body: { kind: name as Restartable } }),
           )
           if (error) throw new Error(error)
-          // The console reaches the gateway through the reverse proxy, which is restarted after its answer.
+          // The console uses the reverse proxy, which therefore restarts after the answer.
           if (active === 'activating') toast('warn', t('restart.cut'))
           else toast('live', t('restart.done', { name: componentName(name) }))
         },

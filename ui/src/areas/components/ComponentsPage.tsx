@@ -18,7 +18,7 @@ import { reapply } from './reapply'
 
 addTexts('components', en)
 
-/** What the gateway manages, how far each has come, and what it would write. */
+/** What the gateway manages, its state, and what it would write. */
 export default function ComponentsPage() {
   const { t } = useTranslation('components')
   const canEdit = useCanEdit()

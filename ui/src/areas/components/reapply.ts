@@ -2,7 +2,7 @@ import { http, unwrap } from '../../api/client'
 import i18n from '../../i18n/i18n'
 import { toast, toastFault } from '../../kit/state/toast'
 
-/** Renders and applies everything again, and says what could not be. */
+/** Renders and applies everything again, and reports failures. */
 export async function reapply() {
   try {
     const { ok, errors } = await unwrap(http.POST('/system/render-configs'))

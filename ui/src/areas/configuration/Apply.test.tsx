@@ -10,7 +10,7 @@ import en from './en.json'
 addTexts('configuration', en)
 afterEach(cleanup)
 
-it.each(['admin', 'viewer'] as const)('offers imports to those who may apply them, and not to others: %s', (role) => {
+it.each(['admin', 'viewer'] as const)('only offers imports to those who may apply them: %s', (role) => {
   const queries = new QueryClient()
   queries.setQueryData(meQuery.queryKey, { role } as never)
   render(

@@ -24,10 +24,10 @@ import { complaintsOf, deedOf, sumOf } from './plan'
 import { applied, planned, type Source } from './resources'
 
 const sources = ['document', 'haproxy', 'opnsense'] as const
-/** Of more changes than this, only the number is shown: no one reads them. */
+/** With more changes than this, only their number is shown: no one reads them all. */
 const mostRows = 200
 
-/** A document, what it would change, and the button that does so. */
+/** A document, a preview of its changes, and the button that applies them. */
 export function Apply({ opened }: { opened: string }) {
   const { t } = useTranslation('configuration')
   const [text, setText] = useState(opened)
@@ -36,7 +36,7 @@ export function Apply({ opened }: { opened: string }) {
   const mayImport = useCanEdit()
   const [prune, setPrune] = useState(false)
   const plan = useMutation({ mutationFn: () => planned(text, prune) })
-  /** It was to be applied when someone else changed something, and is another one now. */
+  /** Someone else changed something before this could be applied, so the preview is a new one. */
   const [renewed, setRenewed] = useState(false)
   const preview = (again: boolean) => {
     setRenewed(again)
@@ -120,7 +120,7 @@ export function Apply({ opened }: { opened: string }) {
   )
 }
 
-/** What is wrong with a document, line by line. */
+/** The errors in a document, by line. */
 function Wrong({ fault }: { fault: unknown }) {
   const { t } = useTranslation('configuration')
   const complaints = complaintsOf(toFault(fault).details)

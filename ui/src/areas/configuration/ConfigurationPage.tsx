@@ -16,7 +16,7 @@ import { exported, exportLink } from './resources'
 
 export default function ConfigurationPage() {
   const { t } = useTranslation('configuration')
-  // What is opened in the editor replaces everything that was done there.
+  // Opening another document in the editor discards everything there.
   const [opened, setOpened] = useState({ text: '', times: 0 })
   return (
     <Page title={t('title')} lead={t('lead')}>
@@ -26,7 +26,7 @@ export default function ConfigurationPage() {
   )
 }
 
-/** The configuration as a document, to keep or to edit. */
+/** The configuration as a document, to download or to edit. */
 function Export({ onText }: { onText: (text: string) => void }) {
   const { t } = useTranslation('configuration')
   const admin = useCanEdit()

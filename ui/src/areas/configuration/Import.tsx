@@ -15,7 +15,7 @@ interface ImportProps {
   onImported: (imported: Imported) => void
 }
 
-/** Another program's configuration, to be made a document. */
+/** Converts another program's configuration to a document. */
 export function Import({ from, onImported }: ImportProps) {
   const { t } = useTranslation('configuration')
   const [text, setText] = useState('')
@@ -50,7 +50,7 @@ export function Import({ from, onImported }: ImportProps) {
   )
 }
 
-/** What was converted, and what was not. */
+/** The result of a conversion, and what was left out. */
 export function LeftOver({ imported: { left, secret } }: { imported: Imported }) {
   const { t } = useTranslation('configuration')
   return (

@@ -13,7 +13,7 @@ const change = (verb: 'create' | 'update' | 'delete'): Planned['changes'][number
 })
 
 describe('the plan of a document', () => {
-  it('tells what happens to a row', () => {
+  it('describes what happens to a row', () => {
     expect(deedOf(change('update'))).toEqual({
       kind: 'ntp.pool',
       id: '',
@@ -28,14 +28,14 @@ describe('the plan of a document', () => {
     expect(sumOf([change('create'), change('create'), change('delete')])).toEqual({ create: 2, update: 0, delete: 1 })
   })
 
-  it('has complaints in the order of the document, and none for other faults', () => {
+  it('sorts errors by line, and has none for other faults', () => {
     const at = (line: number) => ({ kind: 'ntp.pool', name: 'a', field: '', line, message: 'No.' })
     expect(complaintsOf({ complaints: [at(9), at(2)] }).map(({ line }) => line)).toEqual([2, 9])
     expect(complaintsOf({ holder: 'someone' })).toEqual([])
     expect(complaintsOf(undefined)).toEqual([])
   })
 
-  it('knows JSON from YAML', () => {
+  it('distinguishes JSON from YAML', () => {
     expect(mediaOf('\n {"gateway": 1}')).toBe('application/json')
     expect(mediaOf('gateway: 1')).toBe('application/yaml')
   })

@@ -3,13 +3,13 @@ import type { RowDeed } from '../../kit/change/rows'
 
 type Change = Planned['changes'][number]
 
-/** What a document does to a row. It names what rows refer to, so it has no ids. */
+/** A change to a row. A document refers to rows by name, so there are no ids. */
 export function deedOf({ kind, name, verb, fields, secrets }: Change): RowDeed {
   const changes = Object.entries(fields).map(([field, [before, after]]) => ({ field, before, after }))
   return { kind, id: '', name, verb, changes, secrets }
 }
 
-/** How many rows it creates, changes and deletes. */
+/** The number of rows to create, change and delete. */
 export function sumOf(changes: readonly Change[]): Record<Change['verb'], number> {
   const sum = { create: 0, update: 0, delete: 0 }
   for (const { verb } of changes) sum[verb]++
@@ -24,11 +24,11 @@ export interface Complaint {
   message: string
 }
 
-/** What is wrong with a document, line by line; none where the fault is another one. */
+/** The errors in a document, by line; empty if the request failed for another reason. */
 export function complaintsOf(details: unknown): Complaint[] {
   const list = (details as { complaints?: Complaint[] } | null | undefined)?.complaints
   return Array.isArray(list) ? list.toSorted((a, b) => a.line - b.line) : []
 }
 
-/** A document is JSON if it is an object; YAML would take it, too, but not complain about it in JSON's words. */
+/** A text that starts like a JSON object is sent as JSON. YAML would accept it, but with YAML's error messages. */
 export const mediaOf = (text: string) => (text.trimStart().startsWith('{') ? 'application/json' : 'application/yaml')

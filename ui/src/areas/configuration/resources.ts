@@ -3,21 +3,21 @@ import { mediaOf } from './plan'
 
 export type Source = 'haproxy' | 'opnsense'
 
-/** A text that is sent as it is. */
+/** Sends a text unchanged. */
 const sent = (text: string, type: string, intent?: Intent) => ({
   body: text as never,
   bodySerializer: (body: unknown) => body as string,
   headers: { 'Content-Type': type, ...intentHeaders(intent) },
 })
 
-/** Where the document is downloaded. */
+/** The download link of the document. */
 export function exportLink(kinds: readonly string[], secrets: boolean): string {
   const query = new URLSearchParams({ secrets: secrets ? 'sealed' : 'omit' })
   if (kinds.length > 0) query.set('kinds', kinds.join(','))
   return `/api/v1/configuration?${query}`
 }
 
-/** The document as text. */
+/** Fetches the document as text. */
 export const exported = (kinds: readonly string[], secrets: boolean) =>
   raw(
     http.GET('/configuration', {
@@ -26,7 +26,7 @@ export const exported = (kinds: readonly string[], secrets: boolean) =>
     }),
   )
 
-/** What a document would change. */
+/** Previews what a document would change. */
 export const planned = (text: string, prune: boolean) =>
   unwrap(
     http.POST('/configuration/plan', {
@@ -35,7 +35,7 @@ export const planned = (text: string, prune: boolean) =>
     }),
   )
 
-/** Makes the configuration what a document says, unless it has changed since the plan. */
+/** Applies a document, unless the configuration has changed since the preview. */
 export const applied = (text: string, prune: boolean, basis: string | null, intent: Intent) =>
   answer(
     http.POST('/configuration/apply', {
@@ -44,7 +44,7 @@ export const applied = (text: string, prune: boolean, basis: string | null, inte
     }),
   )
 
-/** A document made of another program's configuration. */
+/** Converts another program's configuration to a document. */
 export const converted = (from: Source, text: string, interfaces: string) =>
   unwrap(
     http.POST('/configuration/import', {

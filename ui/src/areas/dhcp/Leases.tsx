@@ -26,7 +26,7 @@ type Row = DhcpLease & { id: string }
 const tones: Record<DhcpLease['state'], Tone> = { active: 'live', declined: 'warn', expired: 'off' }
 const states = ['active', 'declined', 'expired'] as const
 
-/** Who has which address now. */
+/** Current leases. */
 export default function Leases() {
   const { t } = useTranslation('dhcp')
   const { q = '' } = useSearch({ strict: false }) as ListSearch
@@ -154,7 +154,7 @@ function useColumns(): Column<Row>[] {
   ]
 }
 
-/** The reservation that a lease comes from, or the button that makes one of it. */
+/** A link to the lease's reservation, or a button to create one. */
 function Reserve({ row, canEdit }: { row: Row; canEdit: boolean }) {
   const { t } = useTranslation('dhcp')
   if (row.reservation_id) return <Link to={paths.dhcpReservation(row.reservation_id)}>{t('lease.reserved')}</Link>

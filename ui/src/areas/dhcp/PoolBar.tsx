@@ -3,7 +3,7 @@ import type { DhcpUsage } from '../../api/types'
 import { count } from '../../kit/text/format'
 import classes from './Dhcp.module.css'
 
-/** Fuller than this a pool soon has nothing left to give. */
+/** Above this share, a pool will soon be full. */
 const tight = 0.9
 
 /** How full the range of a subnet is. */

@@ -81,7 +81,7 @@ function useForm() {
   return { resource: dhcpReservations, text: 'dhcp:reservation', list: paths.dhcpReservations, fields }
 }
 
-/** A new reservation; a draft comes along from the lease that it is made of. */
+/** The form for a new reservation. A lease can fill it in. */
 export function Create() {
   const draft = useDraft<Values>()
   return <CreateDrawer {...useForm()} defaults={draft} />

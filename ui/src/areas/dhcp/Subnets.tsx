@@ -75,14 +75,14 @@ export default function Subnets() {
   )
 }
 
-/** The addresses on which the gateway answers what clients ask. */
+/** The addresses on which the gateway serves DNS and NTP. */
 function useListening() {
   const dns = useQuery({ queryKey: [dnsSettings.kind], queryFn: dnsSettings.read }).data?.value
   const ntp = useQuery({ queryKey: [ntpSettings.kind], queryFn: ntpSettings.read }).data?.value
   return { dns: dns?.listen_addresses ?? [], ntp: ntp?.serve_clients ? ntp.listen_addresses : [] }
 }
 
-/** Interfaces that the gateway declares; those inside first, because addresses are handed out nowhere else. */
+/** Managed interfaces, LAN first. Those in the WAN zone are left out: the gateway hands out no addresses there. */
 function useForm() {
   const { t } = useTranslation('dhcp')
   const declared = useLinks().links.filter(({ declared: row, zone }) => row && zone !== 'wan')

@@ -1,7 +1,7 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 
-/** Who has which address now, and how full each subnet is. Of very many leases a search finds those that are not shown. */
+/** Current leases, and how full each subnet is. The list is limited; a search finds the others. */
 export const leasesQuery = (search = '') =>
   queryOptions({
     queryKey: ['dhcp', 'leases', search],

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { networkOf, propose, rank, serverAt, spellings, usableName } from './subnet'
 
-describe('what is proposed for a subnet', () => {
+describe('the proposal for a subnet', () => {
   it.each([
     ['192.168.1.0/24', [], '192.168.1.128', '192.168.1.254', '192.168.1.1'],
-    // What was typed is an address of the network: the network counts.
+    // A host address was typed: its network counts.
     ['192.168.1.77/24', [], '192.168.1.128', '192.168.1.254', '192.168.1.1'],
     ['10.0.0.0/8', [], '10.128.0.0', '10.255.255.254', '10.0.0.1'],
     ['172.16.4.0/22', [], '172.16.6.0', '172.16.7.254', '172.16.4.1'],
     ['10.1.1.0/30', [], '10.1.1.2', '10.1.1.2', '10.1.1.1'],
-    // The gateway's own address is the gateway, and is not handed out.
+    // The gateway's own address becomes the default gateway, and stays outside the range.
     ['10.10.0.0/24', ['10.99.0.1', '10.10.0.254'], '10.10.0.1', '10.10.0.127', '10.10.0.254'],
     ['10.10.0.0/24', ['10.10.0.9'], '10.10.0.128', '10.10.0.254', '10.10.0.9'],
     ['10.10.0.0/24', ['2001:db8::1'], '10.10.0.128', '10.10.0.254', '10.10.0.1'],
@@ -26,12 +26,12 @@ describe('what is proposed for a subnet', () => {
     '256.1.1.0/24',
     '10.0.0.1/32',
     '2001:db8::/64',
-  ])('is nothing while it is %j', (cidr) => {
+  ])('is empty while it is %j', (cidr) => {
     expect(propose(cidr, [])).toEqual({ range_start: '', range_end: '', gateway: '' })
   })
 })
 
-it('tells clients to ask the gateway where it answers', () => {
+it('announces the gateway for services that it answers', () => {
   const own = ['10.10.0.1', '2001:db8::1']
   expect(serverAt('10.10.0.1', own, ['127.0.0.1', '10.10.0.1'])).toEqual(['10.10.0.1'])
   expect(serverAt('10.10.0.1', own, ['0.0.0.0'])).toEqual(['10.10.0.1'])
@@ -52,7 +52,7 @@ it('ranks addresses by number', () => {
   ])
 })
 
-it('spells a hardware address in every way that people search for', () => {
+it('spells a MAC address in every way that people search for', () => {
   expect(spellings('52:54:00:12:34:56')).toEqual([
     '52:54:00:12:34:56',
     '52-54-00-12-34-56',
@@ -61,7 +61,7 @@ it('spells a hardware address in every way that people search for', () => {
   ])
 })
 
-it('takes a name from a client only when it is one', () => {
+it('takes only a valid name from a client', () => {
   expect(usableName('anna-laptop')).toBe('anna-laptop')
   expect(usableName('printer.corp.example.net')).toBe('printer.corp.example.net')
   for (const name of ['', '<b>x</b>', 'a b', '-x', 'x-', 'ä', 'a..b']) expect(usableName(name)).toBe('')

@@ -12,7 +12,7 @@ interface Network {
   size: number
 }
 
-/** A network as it is typed, whole or not yet. */
+/** Parses a network; null while it is incomplete. */
 function parseNetwork(cidr: string): Network | null {
   const [text = '', bits = ''] = cidr.trim().split('/')
   const ip = numberOf(text)
@@ -23,13 +23,13 @@ function parseNetwork(cidr: string): Network | null {
 
 const holds = ({ base, size }: Network, ip: number) => ip >= base && ip < base + size
 
-/** The network that an address such as 10.10.0.1/24 is in. */
+/** The network of an address such as 10.10.0.1/24. */
 export function networkOf(bound: string): string {
   const network = parseNetwork(bound)
   return network ? `${textOf(network.base)}/${bound.split('/')[1]}` : ''
 }
 
-/** Addresses in the order of their numbers; a text sort has .10 before .9. */
+/** Sorts addresses by number; as text, .10 would come before .9. */
 export const rank = (ip: string) => numberOf(ip) ?? -1
 
 export interface Proposal {
@@ -39,8 +39,8 @@ export interface Proposal {
 }
 
 /**
- * What a subnet usually is: the gateway is the gateway's own address in it, or the first, and the half of the network
- * without it is handed out. The other half is left for what has an address of its own.
+ * Suggests values for a subnet. The gateway is the gateway's own address in it, else the first one. The range is the
+ * half of the network without the gateway; the other half stays free for static addresses.
  */
 export function propose(cidr: string, own: readonly string[]): Proposal {
   const network = parseNetwork(cidr)
@@ -53,13 +53,13 @@ export function propose(cidr: string, own: readonly string[]): Proposal {
   return { range_start: textOf(start), range_end: textOf(end), gateway: textOf(gateway) }
 }
 
-/** The server of a service that clients are told: the gateway, where it answers on its address in the network. */
+/** The server to announce for a service: the gateway, if the service listens on its address in the network. */
 export function serverAt(gateway: string, own: readonly string[], listen: readonly string[]): string[] {
   const hears = [gateway, '0.0.0.0', '::'].some((one) => listen.includes(one))
   return own.includes(gateway) && hears ? [gateway] : []
 }
 
-/** A hardware address as people and devices write it. */
+/** The common spellings of a MAC address. */
 export function spellings(mac: string): string[] {
   const digits = mac.replaceAll(':', '')
   return [mac, mac.replaceAll(':', '-'), digits, digits.replace(/(.{4})(?=.)/g, '$1.')]
@@ -67,5 +67,5 @@ export function spellings(mac: string): string[] {
 
 const hostname = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
 
-/** A name that a client gave itself, where it can be a name at all. */
+/** The name that a client sent, if it is a valid host name. */
 export const usableName = (name: string) => (hostname.test(name) ? name : '')

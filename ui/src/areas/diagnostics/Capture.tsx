@@ -34,7 +34,9 @@ interface Kept {
 
 type Phase = { kind: 'idle' } | { kind: 'running'; until: number; size: number } | { kind: 'done'; file: Kept | null }
 
-/** Packets of an interface as a file for Wireshark. It ends by time, by size, by number, or when it is stopped. */
+/**
+ * Captures packets of an interface to a file for Wireshark. It ends at a time, size or packet limit, or when stopped.
+ */
 function Captures() {
   const { t } = useTranslation('diagnostics')
   const [form, setForm] = useState(newCapture)
@@ -42,7 +44,7 @@ function Captures() {
   const [fault, setFault] = useState<unknown>(null)
   const running = useRef<AbortController | null>(null)
   useEffect(() => () => running.current?.abort(), [])
-  // What is not shown any more is not kept.
+  // Release the file when it is no longer shown.
   const url = phase.kind === 'done' ? phase.file?.url : undefined
   useEffect(() => () => (url ? URL.revokeObjectURL(url) : undefined), [url])
 
@@ -59,7 +61,7 @@ function Captures() {
         setPhase((old) => (old.kind === 'running' ? { ...old, size: old.size + piece.length } : old))
       })
     } catch (cause) {
-      // To stop is not a fault: what has come is kept.
+      // Stopping is not an error: keep what has arrived.
       if (!control.signal.aborted) {
         setFault(cause)
         setPhase({ kind: 'idle' })

@@ -30,7 +30,7 @@ import {
 } from './connection-logic'
 import classes from './Diagnostics.module.css'
 
-/** The table has up to hundreds of thousands of connections: the gateway filters and pages, and is asked now and then. */
+/** There may be hundreds of thousands of connections, so the gateway filters and pages them, and polling is slow. */
 export default function Connections() {
   const { t } = useTranslation('diagnostics')
   const search = useSearch({ strict: false }) as ListSearch
@@ -42,7 +42,7 @@ export default function Connections() {
     refetchInterval: 10_000,
     retry: false,
   })
-  // The kernel counts only if it is told to: a column without a number says nothing.
+  // The kernel only counts if told to. Without numbers, hide the column.
   const counted = query.data?.connections.some((row) => row.sent_packets + row.received_packets > 0) ?? false
   const columns = useColumns(counted)
   const { matching = 0, total = 0, next = '' } = query.data ?? {}
@@ -185,7 +185,7 @@ function useColumns(counted: boolean): Column<Connection>[] {
   }, [t, canEdit, queries, counted])
 }
 
-/** One end, and what NAT makes of it. */
+/** One end of a connection, and what NAT turns it into. */
 function End({ from, seen }: { from: string; seen?: string | null }) {
   const { t } = useTranslation('diagnostics')
   return (
@@ -203,12 +203,12 @@ function ConnectionState({ state }: { state: string }) {
   return <Badge tone={lives ? 'live' : begins ? 'warn' : 'off'}>{t(`connection.states.${state}`)}</Badge>
 }
 
-/** Which connections to show. It is in the address; the gateway applies it. */
+/** The filters. They are in the address bar, and the gateway applies them. */
 function Filters({ faults }: { faults: Record<string, string> }) {
   const { t } = useTranslation('diagnostics')
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
-  // Another question begins at its first page.
+  // A new filter starts at the first page.
   const change = (part: ListSearch) =>
     void navigate({
       to: '.',

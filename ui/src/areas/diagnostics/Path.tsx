@@ -44,7 +44,7 @@ export default function Path() {
   )
 }
 
-/** Why X cannot reach Y: one question, the steps as they are decided, and where the way ends. */
+/** Why X cannot reach Y: one question, the steps as they are decided, and where the packet ends up. */
 function PathFinder() {
   const { t } = useTranslation('diagnostics')
   const search = useSearch({ strict: false }) as ListSearch
@@ -65,7 +65,7 @@ function PathFinder() {
     setSteps([])
     setAnswer(null)
     setFault(null)
-    // The question is in the address, to be shared.
+    // The question is in the address bar, so that it can be shared.
     void navigate({
       to: '.',
       search: { ...form, port: form.port === '' ? undefined : String(form.port) },
@@ -204,7 +204,7 @@ const fates: Record<Fate, ComponentType<IconProps>> = {
   waiting: IconHourglass,
 }
 
-/** The way from left to right, as far as it goes. */
+/** The path from left to right, as far as the packet gets. */
 function Chain({ steps, running }: { steps: readonly PathStep[]; running: boolean }) {
   const { t } = useTranslation('diagnostics')
   return (
@@ -213,7 +213,7 @@ function Chain({ steps, running }: { steps: readonly PathStep[]; running: boolea
         const Icon = icons[kind]
         const Fate = fates[fate]
         return (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a chain grows at its end, and its stations have no other name.
+          // biome-ignore lint/suspicious/noArrayIndexKey: a chain only grows at its end, and its stations have no ids.
           <li key={index} data-fate={fate}>
             <IconChevronRight size={18} className={classes.arrow} aria-hidden />
             <div className={classes.stationHead}>

@@ -19,7 +19,7 @@ const tones: Record<Standing, Tone> = {
 }
 const icons = { running: IconHourglass, stopped: IconPlayerStop }
 
-/** How a use of a tool ended, with the status and the time it took. */
+/** The result of a run, with exit status and duration. */
 export function StandingBadge({ entry }: { entry: Entry }) {
   const { t } = useTranslation('diagnostics')
   const standing = standingOf(entry)
@@ -32,12 +32,12 @@ export function StandingBadge({ entry }: { entry: Entry }) {
   )
 }
 
-/** What a tool prints, as it prints it. */
+/** The output of a tool. */
 export function Terminal({ entry }: { entry: Entry }) {
   const { t } = useTranslation('diagnostics')
   const box = useRef<HTMLPreElement>(null)
   const following = useRef(true)
-  // It follows the end, unless someone has scrolled back to read.
+  // Follow the end, unless the user has scrolled back to read.
   // biome-ignore lint/correctness/useExhaustiveDependencies: new output is the reason to scroll.
   useEffect(() => {
     const pre = box.current

@@ -22,7 +22,7 @@ export default function Tools() {
   )
 }
 
-/** What to run, what it prints while it runs, and what was run before. */
+/** The form, the output of the running tool, and earlier runs. */
 function ToolBench() {
   const { t } = useTranslation('diagnostics')
   const search = useSearch({ strict: false }) as ListSearch
@@ -31,7 +31,7 @@ function ToolBench() {
   const [chosen, setChosen] = useState<number | null>(null)
   const [faults, setFaults] = useState<Record<string, string>>({})
   const running = useRef<AbortController | null>(null)
-  // Who leaves the page ends what runs.
+  // Leaving the page stops the run.
   useEffect(() => () => running.current?.abort(), [])
 
   const shown = entries.find(({ id }) => id === chosen) ?? entries[0]

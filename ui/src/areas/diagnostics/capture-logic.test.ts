@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { captureBody, fileName, newCapture, packetsIn } from './capture-logic'
 
-test('what is empty is not asked for', () => {
+test('empty fields are not sent', () => {
   expect(captureBody({ ...newCapture, interface: 'lan0' })).toEqual({
     interface: 'lan0',
     seconds: 30,
@@ -17,7 +17,7 @@ test('a file is named after the interface and the time', () => {
   expect(fileName('lan0', new Date(2026, 0, 2, 3, 4, 5))).toBe('lan0-20260102-030405.pcap')
 })
 
-test('whole packets are counted', () => {
+test('complete packets are counted', () => {
   const file = new Uint8Array(24 + 2 * (16 + 60))
   const view = new DataView(file.buffer)
   view.setUint32(0, 0xa1b2c3d4, true)

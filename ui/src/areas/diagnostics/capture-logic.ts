@@ -1,4 +1,4 @@
-/** What is typed into the form. */
+/** The values of the form. */
 export interface CaptureForm {
   interface: string
   protocol: '' | 'tcp' | 'udp' | 'icmp' | 'icmp6' | 'arp'
@@ -19,7 +19,7 @@ export const newCapture: CaptureForm = {
   bytes: 10 * 1024 ** 2,
 }
 
-/** What the gateway is asked. A protocol without ports has none, whatever was typed before. */
+/** The request for a form. Ports are only sent for protocols that have them. */
 export function captureBody({ protocol, host, port, ...rest }: CaptureForm) {
   const ported = protocol === '' || protocol === 'tcp' || protocol === 'udp'
   return {
@@ -32,13 +32,13 @@ export function captureBody({ protocol, host, port, ...rest }: CaptureForm) {
 
 const two = (n: number) => String(n).padStart(2, '0')
 
-/** The file carries the interface and when it was begun. */
+/** The file name has the interface and the start time. */
 export function fileName(link: string, at: Date): string {
   const day = `${at.getFullYear()}${two(at.getMonth() + 1)}${two(at.getDate())}`
   return `${link}-${day}-${two(at.getHours())}${two(at.getMinutes())}${two(at.getSeconds())}.pcap`
 }
 
-/** How many whole packets a file of the format pcap has. */
+/** The number of complete packets in a pcap file. */
 export function packetsIn(file: Uint8Array): number {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength)
   if (file.length < 24) return 0

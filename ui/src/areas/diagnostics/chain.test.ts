@@ -13,7 +13,7 @@ const step = (kind: PathStep['kind'], status: PathStep['status'] = 'ok'): PathSt
 const shape = (steps: PathStep[], running = false) =>
   stationsOf(steps, running).map(({ kind, fate }) => `${kind} ${fate}`)
 
-test('what stops the way leaves the rest unreached', () => {
+test('a failed step leaves the rest unreached', () => {
   expect(shape([step('name', 'failed')])).toEqual([
     'name failed',
     'route unreached',
@@ -35,16 +35,16 @@ test('what stops the way leaves the rest unreached', () => {
   ])
 })
 
-test('while it runs, the next steps are waited for', () => {
+test('while it runs, the next steps are pending', () => {
   expect(shape([], true)).toEqual(['route waiting', 'filter waiting', 'connect waiting'])
   expect(shape([step('route'), step('filter')], true)).toEqual(['route ok', 'filter ok', 'connect waiting'])
 })
 
-test('a way that reaches has no more stations than steps', () => {
+test('a successful path has no more stations than steps', () => {
   expect(shape([step('route'), step('filter'), step('connect')])).toHaveLength(3)
 })
 
-test('the question has what the form says', () => {
+test("the request has the form's values", () => {
   const form = pathFormFrom({ from: 'zone:lan', destination: 'a.example' })
   expect(questionOf(form)).toEqual({ destination: 'a.example', protocol: 'tcp', source_zone: 'lan', port: 443 })
   expect(questionOf({ ...form, from: 'address', source: '10.0.0.2', protocol: 'icmp' })).toEqual({

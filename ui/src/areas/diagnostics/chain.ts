@@ -1,9 +1,9 @@
 import type { PathAnswer, PathStep } from '../../api/types'
 import type { ListSearch } from '../../kit/list/list-logic'
 
-/** What is typed into the form. */
+/** The values of the form. */
 export interface PathForm {
-  /** gateway, or zone:NAME, or address */
+  /** gateway, zone:NAME or address */
   from: string
   source: string
   destination: string
@@ -13,7 +13,7 @@ export interface PathForm {
 
 const protocols = ['tcp', 'udp', 'icmp'] as const
 
-/** A link can fill the form in. */
+/** The initial form. A link can fill it in. */
 export function pathFormFrom(search: ListSearch): PathForm {
   return {
     from: search.from ?? 'gateway',
@@ -24,7 +24,7 @@ export function pathFormFrom(search: ListSearch): PathForm {
   }
 }
 
-/** What the gateway is asked. */
+/** The request for a form. */
 export function questionOf({ from, source, destination, protocol, port }: PathForm) {
   const zone = from.startsWith('zone:') ? from.slice('zone:'.length) : undefined
   return {
@@ -46,7 +46,7 @@ export interface Station {
 
 const usual: PathStep['kind'][] = ['route', 'filter', 'connect']
 
-/** The steps as a chain: those that were taken, and those that the way did not come to. */
+/** The chain: the steps so far, and those that are pending or were not reached. */
 export function stationsOf(steps: readonly PathStep[], running: boolean): Station[] {
   const taken = steps.map((step): Station => ({ kind: step.kind, fate: step.status, step }))
   const stopped = steps.some(({ status }) => status === 'failed')
@@ -56,7 +56,7 @@ export function stationsOf(steps: readonly PathStep[], running: boolean): Statio
   return [...taken, ...rest]
 }
 
-/** How the answer looks. */
+/** The colour of an answer. */
 export function toneOf({ reaches, steps }: Pick<PathAnswer, 'reaches' | 'steps'>) {
   if (!reaches) return 'bad'
   return steps.some(({ status }) => status === 'warning') ? 'warn' : 'live'

@@ -23,20 +23,20 @@ const connection: Connection = {
   received_packets: 0,
 }
 
-test('only filters are asked for', () => {
+test('only filters are sent', () => {
   const search = { source: '10.0.0.0/8', state: 'established', sort: 'x', after: 'abc', port: '' }
   expect(connectionQuery(search)).toEqual({ source: '10.0.0.0/8', state: 'established', after: 'abc' })
   expect(isFiltered({ after: 'abc', sort: 'x' })).toBe(false)
   expect(isFiltered({ port: '22' })).toBe(true)
 })
 
-test('addresses with their ports', () => {
+test('addresses have their ports', () => {
   expect(end('2001:db8::1', 443)).toBe('[2001:db8::1]:443')
   expect(end('192.0.2.1', null)).toBe('192.0.2.1')
   expect(nameOf(connection)).toBe('tcp 10.10.0.2:5000 → 198.51.100.2:443')
 })
 
-test('what NAT rewrites', () => {
+test('rewritten addresses are shown', () => {
   expect(rewritten(connection)).toEqual({ source: '198.51.100.1:6000', destination: null })
   expect(rewritten({ ...connection, nat: 'destination', seen_destination: '10.10.0.9' })).toEqual({
     source: null,

@@ -17,21 +17,21 @@ export const connectionProtocols = ['tcp', 'udp', 'icmp', 'icmpv6'] as const
 
 const filters = ['source', 'destination', 'port', 'protocol', 'state'] as const
 
-/** The filters of the address as the gateway takes them. */
+/** The filters in the address bar, as the API takes them. */
 export function connectionQuery(search: ListSearch): Record<string, string> {
   return Object.fromEntries([...filters, 'after'].flatMap((name) => (search[name] ? [[name, search[name]]] : [])))
 }
 
-/** Whether the list shows less than everything. */
+/** Whether any filter is set. */
 export const isFiltered = (search: ListSearch) => filters.some((name) => search[name])
 
-/** An address with its port, where there is one. */
+/** An address, with its port if there is one. */
 export function end(address: string, port: number | null | undefined): string {
   if (port === null || port === undefined) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
 
-/** What NAT makes of both ends; null where it changes nothing. */
+/** What NAT turns each end into; null if unchanged. */
 export function rewritten(c: Connection): { source: string | null; destination: string | null } | null {
   if (c.nat === '') return null
   return {
@@ -40,6 +40,6 @@ export function rewritten(c: Connection): { source: string | null; destination: 
   }
 }
 
-/** How a connection is called in a sentence. */
+/** The name of a connection in a sentence. */
 export const nameOf = (c: Connection) =>
   `${c.protocol} ${end(c.source, c.source_port)} → ${end(c.destination, c.destination_port)}`

@@ -24,12 +24,12 @@ interface RunOrStopProps {
   running: boolean
   run: string
   stop: string
-  /** Whether there is something to run. */
+  /** Whether the form is complete enough to run. */
   ready: boolean
   onStop: () => void
 }
 
-/** Submits the form, or ends what it began. */
+/** The button that submits the form, or stops the run. */
 export function RunOrStop({ running, run, stop, ready, onStop }: RunOrStopProps) {
   if (running) {
     return (

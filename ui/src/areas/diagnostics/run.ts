@@ -1,6 +1,6 @@
 import type { PathStep } from '../../api/types'
 
-/** What the gateway tells about a run while it lasts. */
+/** A progress event of a run. */
 export interface RunEvent {
   output?: string
   step?: PathStep
@@ -8,8 +8,8 @@ export interface RunEvent {
 }
 
 /**
- * Begins something on the gateway and follows it while it lasts. To abort is to hang up, which ends it there. If it cannot be
- * followed, its answer still comes at the end.
+ * Starts a run on the gateway and follows it. Aborting closes the connection, which stops the run there. If following
+ * fails, the result still arrives at the end.
  */
 export async function followed<T>(
   signal: AbortSignal,

@@ -3,7 +3,7 @@ import { bodyOf, commandOf, formFrom, history, standingOf } from './tool'
 
 const result = { output: '', exit_status: 0, duration_ms: 1, timed_out: false, truncated: false }
 
-test('only what a tool takes is asked', () => {
+test('only the fields of a tool are sent', () => {
   const form = { tool: 'ping', target: 'a.example', type: 'MX', server: '192.0.2.53', port: 22 } as const
   expect(bodyOf(form)).toEqual({ target: 'a.example' })
   expect(bodyOf({ ...form, tool: 'dig' })).toEqual({ target: 'a.example', type: 'MX', server: '192.0.2.53' })
@@ -12,19 +12,19 @@ test('only what a tool takes is asked', () => {
   expect(bodyOf({ ...form, tool: 'tcp', target: 'a.example:22', port: '' })).toEqual({ target: 'a.example:22' })
 })
 
-test('a link fills the form in, and what it cannot mean is left out', () => {
+test('a link fills in the form, without invalid values', () => {
   expect(formFrom({ tool: 'tcp', target: '192.0.2.1', port: '443' })).toMatchObject({ tool: 'tcp', port: 443 })
   expect(formFrom({ tool: 'rm', type: 'AXFR', port: 'x' })).toMatchObject({ tool: 'ping', type: 'A', port: '' })
 })
 
-test('commands read as people write them', () => {
+test('commands have familiar syntax', () => {
   const form = { target: 'a.example', type: 'MX', server: '192.0.2.53', port: '' } as const
   expect(commandOf({ ...form, tool: 'dig' })).toBe('dig a.example MX @192.0.2.53')
   expect(commandOf({ ...form, tool: 'tcp', port: 22 })).toBe('tcp a.example 22')
   expect(commandOf({ ...form, tool: 'curl' })).toBe('curl a.example')
 })
 
-test('how a use ended', () => {
+test('a run has a result', () => {
   expect(standingOf({})).toBe('running')
   expect(standingOf({ end: { kind: 'stopped' } })).toBe('stopped')
   expect(standingOf({ end: { kind: 'failed', message: 'x' } })).toBe('refused')
@@ -36,7 +36,7 @@ test('how a use ended', () => {
   expect(standingOf({ end: { kind: 'result', result: { ...result, truncated: true } } })).toBe('truncated')
 })
 
-test('the history keeps the newest, and what runs is not cleared', () => {
+test('the history keeps the newest runs, and clearing it keeps a running one', () => {
   for (let n = 0; n < 25; n++) {
     const id = history.begin(formFrom({ target: `h${n}` }))
     history.change(id, () => ({ end: { kind: 'stopped' } }))

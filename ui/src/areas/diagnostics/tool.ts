@@ -7,7 +7,7 @@ export type Tool = (typeof tools)[number]
 export const recordTypes = ['A', 'AAAA', 'CNAME', 'MX', 'TXT', 'NS', 'SOA', 'PTR', 'SRV', 'CAA'] as const
 export type RecordType = (typeof recordTypes)[number]
 
-/** What is typed into the form. */
+/** The values of the form. */
 export interface ToolForm {
   tool: Tool
   target: string
@@ -19,7 +19,7 @@ export interface ToolForm {
 const isTool = (text: string | undefined): text is Tool => tools.some((tool) => tool === text)
 const isType = (text: string | undefined): text is RecordType => recordTypes.some((type) => type === text)
 
-/** A link can fill the form in. */
+/** The initial form. A link can fill it in. */
 export function formFrom(search: ListSearch): ToolForm {
   return {
     tool: isTool(search.tool) ? search.tool : 'ping',
@@ -30,7 +30,7 @@ export function formFrom(search: ListSearch): ToolForm {
   }
 }
 
-/** What the gateway is asked: only what the tool takes. */
+/** The request for a form: only the fields that the tool takes. */
 export function bodyOf({ tool, target, type, server, port }: ToolForm) {
   switch (tool) {
     case 'dig':
@@ -42,7 +42,7 @@ export function bodyOf({ tool, target, type, server, port }: ToolForm) {
   }
 }
 
-/** The command as people know it, above its output. */
+/** The command to show above its output, in familiar syntax. */
 export function commandOf({ tool, target, type, server, port }: ToolForm): string {
   switch (tool) {
     case 'dig':
@@ -54,7 +54,7 @@ export function commandOf({ tool, target, type, server, port }: ToolForm): strin
   }
 }
 
-/** One use of a tool. */
+/** One run of a tool. */
 export interface Entry {
   id: number
   form: ToolForm
@@ -75,10 +75,10 @@ export function standingOf({ end }: Pick<Entry, 'end'>): Standing {
   return end.result.exit_status === 0 ? 'ok' : 'failed'
 }
 
-/** How many uses are remembered. */
+/** How many runs to keep. */
 const remembered = 20
 
-/** What was used since the console was opened, newest first. It outlives a change of page, and ends with the tab. */
+/** The runs since the console was opened, newest first. They survive navigation, but not closing the tab. */
 class History {
   private entries: readonly Entry[] = []
   private readonly listeners = new Set<() => void>()

@@ -8,7 +8,7 @@ import { paths } from '../../paths'
 import classes from './Dns.module.css'
 import { fullName, hasNumber, recordShape, recordTypes } from './record'
 
-/** The form of a record: what it asks for, and what it explains, follows from the type. */
+/** The form for a record. Fields and help depend on the type. */
 function useForm() {
   const { t } = useTranslation('dns')
   const { zone: id } = useParams({ strict: false }) as { zone: string }

@@ -12,7 +12,7 @@ import { askToFlush } from './flush'
 
 const share = (value: number) => percent(value, 1)
 
-/** What the resolver is asked, and how much of it the cache knows. */
+/** The resolver's queries, and its cache hits. */
 export default function Statistics() {
   const { t } = useTranslation('dns')
   const stats = useQuery({

@@ -11,7 +11,7 @@ import { useLinks } from '../network/useLinks'
 
 const isLoopback = (address: string) => address.startsWith('127.') || address === '::1'
 
-/** Says that nobody but the gateway is answered, and offers to change that for the network inside. */
+/** Warns that the resolver only answers the gateway itself, and offers to listen on the LAN. */
 export function Unheard() {
   const { data } = useQuery({ queryKey: [dnsSettings.kind], queryFn: dnsSettings.read })
   return data?.value.listen_addresses.every(isLoopback) ? <Offer /> : null

@@ -125,7 +125,7 @@ function Records({ zone }: { zone: DnsZone }) {
   )
 }
 
-/** What the zone itself is, and its deletion. */
+/** The form for the zone itself, with its deletion. */
 export function EditZone() {
   const navigate = useNavigate()
   const id = useZoneId()

@@ -20,7 +20,7 @@ export const zoneFields: Fields<'dns.zone'> = [
   { name: 'active', type: 'switch' },
 ]
 
-/** How many records each zone has. */
+/** The number of records in each zone. */
 function useRecordCounts() {
   const { data } = useQuery({ queryKey: [dnsRecords.kind], queryFn: dnsRecords.list })
   return useMemo(() => {
@@ -92,7 +92,7 @@ export default function Zones() {
   )
 }
 
-/** A new zone opens when it is saved: its records come next. */
+/** After saving, a new zone opens: its records come next. */
 export function Create() {
   const { t } = useTranslation('dns')
   const navigate = useNavigate()

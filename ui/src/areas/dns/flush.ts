@@ -5,7 +5,7 @@ import i18n from '../../i18n/i18n'
 import { confirm } from '../../kit/change/confirm'
 import { toast } from '../../kit/state/toast'
 
-/** Asks, and empties the resolver's cache. */
+/** Asks for confirmation, and flushes the resolver's cache. */
 export async function askToFlush(queries: QueryClient) {
   const yes = await confirm({
     title: i18n.t('dns:flush.title'),

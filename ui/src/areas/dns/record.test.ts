@@ -14,21 +14,21 @@ describe('the full name of a record', () => {
     ['WWW.Corp.Example.NET', 'corp.example.net', 'www.corp.example.net'],
     ['www.example.org.', 'corp.example.net', 'www.example.org'],
     ['www.', 'corp.example.net', 'www'],
-    // It ends with the letters of the zone, but is no name in it.
+    // The same ending, but no label boundary: not in the zone.
     ['mycorp.example.net', 'corp.example.net', 'mycorp.example.net.corp.example.net'],
     ['5', '10.in-addr.arpa', '5.10.in-addr.arpa'],
   ])('%j in %s is %s', (typed, zone, full) => {
     expect(fullName(typed, zone)).toBe(full)
   })
 
-  it('is shown with the part that all records share apart', () => {
+  it('is split into its own part and that of the zone', () => {
     expect(splitName({ name: 'www' }, 'example.net')).toEqual(['www', '.example.net'])
     expect(splitName({ name: '@' }, 'example.net')).toEqual(['example.net', ''])
     expect(splitName({ name: 'www.example.org.' }, 'example.net')).toEqual(['www.example.org', ''])
   })
 })
 
-it('shows the numbers of MX and SRV before the value, and those of no other type', () => {
+it('shows the numbers of MX and SRV before the value, and of no other type', () => {
   const plain = { value: 'mail.example.net', priority: null, weight: null, port: null }
   expect(answerOf({ ...plain, type: 'MX', priority: 10 })).toBe('10 mail.example.net')
   expect(answerOf({ ...plain, type: 'SRV', priority: 0, weight: 5, port: 5060 })).toBe('0 5 5060 mail.example.net')

@@ -15,7 +15,10 @@ export const recordTypes = [
 
 const bare = (name: string) => name.toLowerCase().replace(/\.$/, '')
 
-/** The name that a record has in the tree of names: nothing or @ is the zone, a dot at the end or the zone itself means as it is. */
+/**
+ * The full name of a record. An empty name or @ is the zone itself; a name that ends with a dot or the zone is used as
+ * it is.
+ */
 export function fullName(typed: string, zone: string): string {
   const name = typed.trim()
   const root = bare(zone)
@@ -24,7 +27,7 @@ export function fullName(typed: string, zone: string): string {
   return `${bare(name)}.${root}`
 }
 
-/** The part of a full name that is the record's own, and the part that every record of the zone has. */
+/** Splits a full name into the record's own part, and the zone that all its records share. */
 export function splitName(record: Pick<DnsRecord, 'name'>, zone: string): [own: string, rest: string] {
   const full = fullName(record.name, zone)
   const rest = `.${bare(zone)}`
@@ -35,13 +38,13 @@ const numbers = { MX: ['priority'], SRV: ['priority', 'weight', 'port'] } as Par
   Record<string, ('priority' | 'weight' | 'port')[]>
 >
 
-/** Whether a record of this type has the number. */
+/** Whether records of this type have the number. */
 export const hasNumber =
   (field: 'priority' | 'weight' | 'port') =>
   ({ type }: Values) =>
     numbers[String(type)]?.includes(field) ?? false
 
-/** The answer as it is written in a zone file: the numbers of MX and SRV before the value. */
+/** The value as in a zone file: MX and SRV have their numbers first. */
 export function answerOf(record: Pick<DnsRecord, 'type' | 'value' | 'priority' | 'weight' | 'port'>): string {
   return [
     ...(numbers[record.type] ?? []).map((field) => record[field]).filter((one) => one !== null),
@@ -49,7 +52,7 @@ export function answerOf(record: Pick<DnsRecord, 'type' | 'value' | 'priority' |
   ].join(' ')
 }
 
-/** Numbers that the type does not have are not kept. */
+/** Clear numbers that the type does not have. */
 export const recordShape = (zone: string) => ({
   read: (row: Values): Values => row,
   write: (values: Values): Values => ({

@@ -75,7 +75,7 @@ export default function Addresses() {
   )
 }
 
-/** A name shows what it last resolved to. */
+/** For a host name, also what it last resolved to. */
 function Value({ row }: { row: Address }) {
   const { t } = useTranslation('firewall')
   return (

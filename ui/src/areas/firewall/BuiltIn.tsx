@@ -7,7 +7,7 @@ import { Panel } from '../../kit/page/Page'
 import { Loaded } from '../../kit/state/Loaded'
 import { ActionBadge } from './marks'
 
-/** The rules that the gateway creates: what is open whatever the others say, and what becomes of the rest. */
+/** The built-in rules: what is always open, and what happens to everything else. */
 export function BuiltIn() {
   const { t } = useTranslation('firewall')
   const query = useQuery({

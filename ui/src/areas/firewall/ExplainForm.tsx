@@ -105,5 +105,5 @@ export function ExplainForm({ search, faults, busy }: ExplainFormProps) {
   )
 }
 
-/** An interface that came with the address may be unknown to the zones. */
+/** The interface from the address bar, which may not be in any zone. */
 const named = (into: string | undefined) => (into?.startsWith('interface:') ? [into.slice('interface:'.length)] : [])

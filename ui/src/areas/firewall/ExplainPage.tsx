@@ -19,7 +19,7 @@ import { questionFrom } from './explain-logic'
 import { draftFor } from './log-logic'
 import { PathPicture, Steps, Verdict } from './Story'
 
-/** The rule that would let the packet pass, for those who may make one. */
+/** A button to create a rule that lets the packet pass, for those who may. */
 function WayOut({ answer }: { answer: Explanation }) {
   const { t } = useTranslation('firewall')
   const canEdit = useCanEdit()
@@ -41,13 +41,13 @@ function WayOut({ answer }: { answer: Explanation }) {
   )
 }
 
-/** What happens to a packet and why, without sending one. The question stands in the address. */
+/** What happens to a packet and why, without sending one. The question is in the address bar. */
 export default function ExplainPage() {
   const { t } = useTranslation('firewall')
   const search = useSearch({ strict: false }) as ListSearch
   const question = questionFrom(search)
   const query = useQuery({
-    // Any change of the firewall asks again.
+    // The key starts with the area, so that any firewall change refetches it.
     queryKey: ['firewall', 'explain', question],
     queryFn: () => unwrap(http.POST('/firewall/explain', { body: question ?? { mine: true } })),
     enabled: question !== null,

@@ -25,7 +25,7 @@ interface GroupListProps<T> {
 
 const shown = 6
 
-/** Groups of addresses and groups of services: their members by name. */
+/** Address or service groups, with their members by name. */
 export function GroupList<T extends Group>({ book, ...list }: GroupListProps<T>) {
   const { t } = useTranslation('firewall')
   const usage = useUsage()

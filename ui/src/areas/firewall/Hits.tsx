@@ -9,7 +9,7 @@ import { bytes, count } from '../../kit/text/format'
 import { slots, useCounters, useHits } from './counters'
 import classes from './Firewall.module.css'
 
-/** Keeps the counters coming without drawing the page again for each answer. */
+/** Polls the counters, without redrawing the page for each answer. */
 export function CounterFeed() {
   useCounters()
   return null
@@ -17,7 +17,7 @@ export function CounterFeed() {
 
 const rateText = (rate: number) => (rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1))
 
-/** How often a rule matched, how fast it does now, and how that went in the last minute. */
+/** How often a rule has matched, its current rate, and the rates of the last minute. */
 export function HitsCell({ id }: { id: string }) {
   const { t } = useTranslation('firewall')
   const hits = useHits(id)
@@ -37,7 +37,7 @@ export function HitsCell({ id }: { id: string }) {
   )
 }
 
-/** Lets the totals of all rules start again. */
+/** The button that resets the totals of all rules. */
 export function ResetHits() {
   const { t } = useTranslation('firewall')
   const canEdit = useCanEdit()

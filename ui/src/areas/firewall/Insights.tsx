@@ -21,7 +21,7 @@ const groups = ['wide_open', 'shadowed', 'skipped', 'empty', 'duplicates', 'unus
 type Group = (typeof groups)[number]
 type Ref = { id: string; name: string }
 
-/** Rules to review. Nothing is shown while there is none. */
+/** Rules to review; nothing if there are none. */
 export function InsightsPanel({ rules }: { rules: readonly Rule[] }) {
   const { t } = useTranslation('firewall')
   const { data } = useInsights()

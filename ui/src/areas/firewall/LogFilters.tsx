@@ -12,7 +12,7 @@ import { actions } from './rule-form'
 
 const protocols = ['tcp', 'udp', 'icmp', 'icmpv6']
 
-/** What to show of the log. It stands in the address; the gateway applies it. */
+/** The filters of the log. They are in the address bar, and the gateway applies them. */
 export function LogFilters({ faults }: { faults: Record<string, string> }) {
   const { t } = useTranslation('firewall')
   const navigate = useNavigate()

@@ -20,7 +20,7 @@ import { LogFilters } from './LogFilters'
 import { useLogColumns } from './log-columns'
 import { logQuery, logStream } from './log-logic'
 
-/** What the packet filter logs, as it happens. The gateway filters; here is only shown what it sends. */
+/** The log of the packet filter, live. The gateway filters it. */
 export default function LogPage() {
   const { t } = useTranslation('firewall')
   const search = useSearch({ strict: false }) as ListSearch
@@ -31,7 +31,7 @@ export default function LogPage() {
   const shown = frozen ?? live
   const events = useMemo(() => shown.items.toReversed(), [shown.items])
   const columns = useLogColumns()
-  // A stream that is refused cannot say why; the same question asked once can.
+  // A refused stream gives no reason; a plain request with the same filters does.
   const check = useQuery({
     queryKey: ['firewall', 'log', wanted],
     queryFn: () =>

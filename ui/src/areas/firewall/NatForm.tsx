@@ -15,7 +15,7 @@ import { labelsOf } from './rule-text'
 export const natKinds = ['dnat', 'snat', 'masquerade'] as const
 const protocols = ['any', 'tcp', 'udp', 'tcp+udp'] as const
 
-/** A port forward takes what comes from the internet; the other kinds rewrite what goes there. */
+/** The default zones: a port forward takes traffic from the internet, the other kinds rewrite traffic to it. */
 const zonesFor = ({ kind }: Values): Values =>
   kind === 'dnat' ? { in_zone: 'wan', out_zone: 'any' } : { in_zone: 'any', out_zone: 'wan' }
 
@@ -49,7 +49,7 @@ function useNatForm() {
   return { resource: natRules, text: 'firewall:nat', list: paths.nat, fields, shape: natShape, guard: ownConnection }
 }
 
-/** A new NAT rule; a draft comes along when it is a copy. */
+/** The form for a new NAT rule. A copied rule can fill it in. */
 export function Create() {
   const form = useNatForm()
   const draft = useDraft<NatRule>()

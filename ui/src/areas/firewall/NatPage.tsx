@@ -26,7 +26,7 @@ import { labelFilter, labelsOf } from './rule-text'
 
 export { Create, Edit } from './NatForm'
 
-/** The usual rule first: its form has no more than it needs. */
+/** The port forward is the usual rule, so it comes first; its form is the shortest. */
 function NatActions() {
   const { t } = useTranslation('firewall')
   return (

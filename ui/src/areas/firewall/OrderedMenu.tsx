@@ -28,7 +28,10 @@ interface OrderedMenuProps<T> {
   createLink: string
 }
 
-/** What can be done with a rule in its list. A copy comes after it: of equal priorities the older is first. */
+/**
+ * The actions for a rule in its list. A copy comes after its original, because among equal priorities the older rule is
+ * first.
+ */
 export function OrderedMenu<T extends { id: string; name: string; priority: number }>(props: OrderedMenuProps<T>) {
   const { resource, row, text, link, createLink } = props
   const { t } = useTranslation('firewall')
@@ -72,10 +75,11 @@ export function OrderedMenu<T extends { id: string; name: string; priority: numb
       guard: ownConnection,
       queries,
     })
-  /** Begins a new rule between two that follow each other, or before or behind all. */
+  /** Opens the form for a new rule between two adjacent ones, or at either end. */
   const insert = async (before: T | undefined, after: T | undefined) => {
     try {
-      // Where both have the same priority, there is no room. Put where it is, the later one gets a priority of its own.
+      // Two rules with equal priorities leave no room. Moving the later one to its current place gives it its own
+      // priority.
       if (before && before.priority === after?.priority) await resource.move(after.id, before.id)
       go(createLink, { priority: before?.priority ?? (after?.priority ?? 0) - 1 })
     } catch (cause) {

@@ -6,7 +6,7 @@ import { CreateDrawer } from '../../kit/form/ResourceDrawers'
 import { paths } from '../../paths'
 import { forwardFollows, forwardShape } from './port-forward'
 
-/** The ports by which the gateway itself is managed. */
+/** The gateway's management ports. */
 const management = [22, 443]
 
 const fields: Fields<'firewall.nat-rule'> = [
@@ -23,7 +23,7 @@ const fields: Fields<'firewall.nat-rule'> = [
   { name: 'name', type: 'text' },
 ]
 
-/** The usual NAT rule with the few fields that it needs; its own page has the others. */
+/** The form for a port forward, with only the fields that it needs. The rule's own page has the others. */
 export default function PortForwardForm() {
   return (
     <CreateDrawer

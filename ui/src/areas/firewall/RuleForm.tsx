@@ -12,7 +12,7 @@ import { type Draft, ruleFields, ruleShape, startOf, typedService } from './rule
 import { ruleGuard } from './rule-guard'
 import { labelsOf } from './rule-text'
 
-/** A service that is typed into a rule becomes one that other rules can use, too. */
+/** Typing a service into a rule creates a service that other rules can use, too. */
 function useNewService(): Creation {
   const { t } = useTranslation('firewall')
   const queries = useQueryClient()
@@ -49,7 +49,7 @@ function useRuleForm() {
   }
 }
 
-/** A new rule; a draft comes along when it is a copy, or made from an event of the log. */
+/** The form for a new rule. A copied rule or a log event can fill it in. */
 export function Create() {
   const form = useRuleForm()
   const draft = useDraft<Draft>()

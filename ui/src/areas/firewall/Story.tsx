@@ -36,12 +36,12 @@ const icons: Record<Stage, ComponentType<IconProps>> = {
 }
 const fates = { passed: IconCircleCheck, stopped: IconBan, unreached: IconCircleDashed }
 
-/** What happens in the end, in one line. */
+/** The verdict in one line. */
 export function Verdict({ answer }: { answer: Explanation }) {
   return <ActionBadge action={answer.verdict} />
 }
 
-/** The way through the gateway from left to right, as far as the packet comes. */
+/** The path through the gateway from left to right, as far as the packet gets. */
 export function PathPicture({ answer }: { answer: Explanation }) {
   const { t } = useTranslation('firewall')
   const { packet, decided_by, path } = answer
@@ -78,7 +78,7 @@ export function PathPicture({ answer }: { answer: Explanation }) {
   )
 }
 
-/** Everything that was asked, in order. The step that decided stands out. */
+/** All steps in order. The decisive one is highlighted. */
 export function Steps({ answer: { steps } }: { answer: Explanation }) {
   const { t } = useTranslation('firewall')
   const decided = decidingStep(steps)
@@ -88,7 +88,7 @@ export function Steps({ answer: { steps } }: { answer: Explanation }) {
     <>
       <ol className={classes.steps}>
         {steps.map((step, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: an explanation is replaced as a whole, its steps have no other name.
+          // biome-ignore lint/suspicious/noArrayIndexKey: an explanation is replaced as a whole, and its steps have no ids.
           <li key={index} data-outcome={step.outcome} data-decided={step === decided || undefined}>
             <div className={classes.stepHead}>
               <span className={classes.stage}>{t(`explain.stages.${step.stage}`)}</span>

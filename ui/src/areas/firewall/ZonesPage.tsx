@@ -83,7 +83,7 @@ export function Create() {
   return <CreateDrawer {...form} />
 }
 
-/** A zone of the gateway keeps its name; what it is for may be said anew. */
+/** The name of a built-in zone is fixed, but its description can be changed. */
 export function Edit() {
   const { t } = useTranslation('firewall')
   return (

@@ -16,7 +16,7 @@ export interface Lists {
 const listed = [zones, addresses, addressGroups, services, serviceGroups] as const
 const none: never[] = []
 
-/** Everything that rules refer to, to be found by its id. */
+/** Finds what rules refer to by its id. */
 export class Book {
   private readonly names: Map<string, string>
   private readonly members: Map<string, string>
@@ -42,7 +42,7 @@ export class Book {
     return id ? (this.names.get(id) ?? id) : undefined
   }
 
-  /** The name and everything behind it: addresses, ports, members. */
+  /** The name and all that it stands for: addresses, ports, members. */
   everything(id: string | null | undefined): string {
     return id ? `${this.members.get(id) ?? ''} ${id}` : ''
   }
@@ -61,7 +61,7 @@ export function span(start: number, end: number | null | undefined): string {
   return end && end !== start ? `${start}–${end}` : String(start)
 }
 
-/** Which address one side of a rule names: an object, a group or a network; undefined for any. */
+/** The address on one side of a rule: an object, a group or a network; undefined for any. */
 export function sideOf(rule: Rule, side: 'src' | 'dst', book: Book): string | undefined {
   return (
     book.name(rule[`${side}_object_id`]) ?? book.name(rule[`${side}_group_id`]) ?? (rule[`${side}_cidr`] || undefined)
@@ -90,10 +90,10 @@ export function useBook(): Book {
   )
 }
 
-/** What an interface is called where something uses a zone. */
+/** The kind of an interface among the users of a zone. */
 export const interfaceKind = 'network.interface'
 
-/** Who uses what; the key begins with the area, so that any change of it asks again. */
+/** What uses each row, by id. The key starts with the area, so that any firewall change refetches it. */
 export function useUsage() {
   const { data } = useQuery({
     queryKey: ['firewall', 'usage'],

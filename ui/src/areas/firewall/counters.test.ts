@@ -5,7 +5,7 @@ const count = (total: number, recent = total) => [
   { rule_id: 'r', packets: recent, bytes: recent * 100, total_packets: total, total_bytes: total * 100, error: '' },
 ]
 
-it('makes rates of counters', () => {
+it('computes rates from counters', () => {
   const history = new HitHistory()
   history.push(count(100), 100_000)
   expect(history.of('r')).toEqual({ packets: 100, bytes: 10_000, recent: 100, rates: [] })
@@ -14,7 +14,7 @@ it('makes rates of counters', () => {
   expect(history.of('r')?.rates).toEqual([5, 0])
 })
 
-it('keeps its totals over a change of the rules', () => {
+it('keeps its totals across a change of the rules', () => {
   const history = new HitHistory()
   history.push(count(100), 100_000)
   history.push(count(106, 6), 102_000)
@@ -36,7 +36,7 @@ it('keeps a minute, and starts again after a pause', () => {
   expect(history.of('r')?.rates).toEqual([])
 })
 
-it('tells its readers, and forgets rules that are gone', () => {
+it('notifies its readers, and forgets deleted rules', () => {
   const history = new HitHistory()
   let told = 0
   const stop = history.subscribe(() => told++)

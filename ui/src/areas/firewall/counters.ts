@@ -8,16 +8,16 @@ const every = 2000
 export const slots = 30
 
 export interface Hits {
-  /** In total, over all changes of the rules. */
+  /** The totals, across all changes of the rules. */
   packets: number
   bytes: number
-  /** Packets since the rule itself was last applied. */
+  /** Packets since the rule was last applied. */
   recent: number
   /** Packets per second, oldest first. */
   rates: readonly number[]
 }
 
-/** What the counters of the rules did in the last minute. After a reset they count from zero. */
+/** Each rule's counters and its rates in the last minute. A reset restarts them at zero. */
 export class HitHistory {
   private hits = new Map<string, Hits>()
   private at = 0
@@ -33,7 +33,7 @@ export class HitHistory {
   push(counters: readonly Counter[], at: number) {
     if (at <= this.at) return
     const seconds = (at - this.at) / 1000
-    // After a longer pause the figures between are unknown: the line starts again.
+    // After a longer pause the rates in between are unknown, so start again.
     const first = seconds > 15
     const next = new Map<string, Hits>()
     for (const { rule_id, packets: recent, total_packets: packets, total_bytes: bytes } of counters) {
@@ -50,7 +50,7 @@ export class HitHistory {
 
 const history = new HitHistory()
 
-/** Asks for the counters while a page shows them. */
+/** Polls the counters while a page shows them. */
 export function useCounters() {
   const { data, dataUpdatedAt } = useQuery({
     queryKey: ['firewall', 'counters'],

@@ -44,7 +44,7 @@ it('ends where the packet ends', () => {
   ])
 })
 
-it('shows what is rewritten, and by which way it goes', () => {
+it('shows what is rewritten, and which way it goes', () => {
   const nat = [
     { kind: 'dnat', name: '', from: '192.0.2.1:443', to: '10.0.0.5:8443' },
     { kind: 'masquerade', name: '', from: '10.0.0.2', to: '192.0.2.1' },
@@ -59,12 +59,12 @@ it('shows what is rewritten, and by which way it goes', () => {
   ])
 })
 
-it('knows which step decided', () => {
+it('finds the decisive step', () => {
   const steps = [step('input', 'accept'), step('forward', 'drop'), step('postrouting')] as Explanation['steps']
   expect(decidingStep(steps)?.stage).toBe('forward')
 })
 
-it('reads the question from the address', () => {
+it('reads the question from the URL', () => {
   expect(questionFrom({})).toBeNull()
   expect(questionFrom({ mine: 'true', source: '10.0.0.1' })).toEqual({ mine: true })
   const asked = { source: '10.0.0.1', destination: '10.0.0.2', destination_port: '443', icmp_type: '8' }
@@ -82,13 +82,13 @@ it('reads the question from the address', () => {
   })
 })
 
-it('warns when a connection to the gateway does not get there', () => {
+it('warns if a connection would not reach the gateway', () => {
   expect(cuts({ verdict: 'accept', path: 'input' })).toBe(false)
   expect(cuts({ verdict: 'drop', path: 'input' })).toBe(true)
   expect(cuts({ verdict: 'accept', path: 'forward' })).toBe(true)
 })
 
-it('names the rules for other zones that come before the end', () => {
+it('lists the rules for other zones before the end', () => {
   const rules = ['a', 'b', 'c', 'd'].map((id) => ({ id }))
   const asked = (rule_id: string, verdict?: string) => ({ stage: 'forward', rule_id, verdict }) as never
   const ids = (steps: never[]) => skippedRules(rules, steps).map(({ id }) => id)

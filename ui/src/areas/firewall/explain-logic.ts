@@ -8,16 +8,16 @@ type Step = Explanation['steps'][number]
 export interface Station {
   stage: Stage
   fate: Fate
-  /** What happened there: addresses rewritten, an interface. */
+  /** What happened there: rewritten addresses, or an interface. */
   detail: string
 }
 
-/** The step that decided: the last one with a verdict. */
+/** The decisive step: the last one with a verdict. */
 export function decidingStep(steps: readonly Step[]): Step | undefined {
   return steps.findLast(({ verdict }) => verdict)
 }
 
-/** The rules that come before the end of the search and were not asked, because they are for other zones. */
+/** The rules before the decisive one that were skipped, because they are for other zones. */
 export function skippedRules<R extends { id: string }>(rules: readonly R[], steps: readonly Step[]): R[] {
   const asked = new Set(steps.map((step) => step.rule_id))
   if (!rules.some(({ id }) => asked.has(id))) return []
@@ -25,7 +25,7 @@ export function skippedRules<R extends { id: string }>(rules: readonly R[], step
   return rules.slice(0, end < 0 ? rules.length : end).filter(({ id }) => !asked.has(id))
 }
 
-/** The way of a packet through the gateway, and where it ended. */
+/** A packet's path through the gateway, and where it ended. */
 export function stationsOf(answer: Explanation): Station[] {
   const { path, verdict, nat, steps } = answer
   const rewritten = (...kinds: string[]) =>
@@ -51,7 +51,7 @@ export function stationsOf(answer: Explanation): Station[] {
 const numbers = ['source_port', 'destination_port', 'icmp_type'] as const
 const ported = (protocol: string | undefined) => protocol === 'tcp' || protocol === 'udp'
 
-/** What an address asks; null while it does not ask anything yet. `in` is zone:… or interface:…. */
+/** The question in the address bar; null if it is incomplete. `in` is zone:… or interface:…. */
 export function questionFrom(search: ListSearch) {
   if (search.mine) return { mine: true }
   if (!search.source || !search.destination) return null

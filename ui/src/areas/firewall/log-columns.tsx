@@ -19,7 +19,7 @@ const timeOfDay = { hour: '2-digit', minute: '2-digit', second: '2-digit', fract
 const dayOfYear = { day: 'numeric', month: 'short' } as const
 const sameDay = (moment: string) => new Date(moment).toDateString() === new Date().toDateString()
 
-/** One packet in a row: what happened to it, by which rule, where it came from and where it wanted to go. */
+/** The columns for a packet: what happened to it, by which rule, its source and its destination. */
 export function useLogColumns(): Column<Numbered>[] {
   const { t } = useTranslation('firewall')
   const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
@@ -28,7 +28,7 @@ export function useLogColumns(): Column<Numbered>[] {
   const known = useMemo(() => addressNames(clients ?? [], addresses), [clients, addresses])
   const usage = useUsage()
   const names = useMemo(() => new Map(data.map(({ id, name }) => [id, name])), [data])
-  // They stay the same while events arrive, so that only new rows are drawn.
+  // Stable while events arrive, so that only new rows are drawn.
   return useMemo(
     () => [
       {
@@ -102,7 +102,7 @@ interface PlaceProps {
   known: ReadonlyMap<string, string>
 }
 
-/** Where a packet came from or wanted to go, with the name of what is there. */
+/** A packet's source or destination, with its name. */
 function Place({ address, port, known }: PlaceProps) {
   const name = known.get(address)
   return (

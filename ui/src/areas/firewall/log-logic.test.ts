@@ -31,11 +31,11 @@ const event: LogEvent = {
   size: 60,
 }
 
-it('takes from the address only what the gateway filters by', () => {
+it("takes only the gateway's filters from the URL", () => {
   expect(logQuery({ src: '10.0.0.0/8', q: 'x', sort: 'at', action: undefined })).toEqual({ src: '10.0.0.0/8', q: 'x' })
 })
 
-it('calls addresses by their devices, and else by their objects', () => {
+it('names addresses after their clients, else after their objects', () => {
   const clients = [
     { name: 'printer', addresses: [{ address: '10.0.0.2' }, { address: '2001:db8::2' }] },
     { name: '', addresses: [{ address: '10.0.0.3' }] },
@@ -82,7 +82,7 @@ it('drafts a rule to the gateway, and one through it', () => {
   })
 })
 
-it('asks about the packet of an event', () => {
+it("asks about an event's packet", () => {
   expect(questionOf(event)).toEqual({
     in: 'interface:lan0',
     source: '10.0.0.2',

@@ -7,12 +7,12 @@ import type { Draft } from './rule-form'
 
 export const logFilters = ['rule_id', 'src', 'dst', 'port', 'proto', 'interface', 'zone', 'action', 'q'] as const
 
-/** The filters of the address that the gateway applies. */
+/** The filters in the address bar, as the gateway applies them. */
 export function logQuery(search: ListSearch): Record<string, string> {
   return Object.fromEntries(logFilters.flatMap((name) => (search[name] ? [[name, search[name]]] : [])))
 }
 
-/** An event and the number under which it arrived: it has no other name. */
+/** An event and its sequence number, because it has no id. */
 export type Numbered = LogEvent & { number: number }
 
 interface Frame {
@@ -20,7 +20,7 @@ interface Frame {
   dropped: number
 }
 
-/** The log as the filters want it. Another filter is another stream: it begins with its own snapshot. */
+/** The filtered log. Each filter gets a stream of its own, which starts with a snapshot. */
 export function logStream(query: Record<string, string>): Stream<Numbered> {
   let number = 0
   const text = new URLSearchParams(query).toString()
@@ -41,7 +41,7 @@ export function place(address: string, port: number | null | undefined): string 
 
 type Known = Pick<Client, 'name' | 'addresses'>
 
-/** What addresses are called: by the devices that have them, or by the objects that stand for one. */
+/** The names of addresses: those of the clients that have them, else of their objects. */
 export function addressNames(clients: readonly Known[], objects: readonly Pick<Address, 'name' | 'kind' | 'value'>[]) {
   const hosts = objects.filter(({ kind }) => kind === 'host')
   const devices = clients.filter(({ name }) => name)
@@ -51,12 +51,12 @@ export function addressNames(clients: readonly Known[], objects: readonly Pick<A
   ])
 }
 
-/** The zone of an interface, from what uses the zones. */
+/** The zone of an interface, found through the users of each zone. */
 export function zoneOf(link: string | undefined, zones: readonly Zone[], usage: Map<string, Thing[]>) {
   return zones.find(({ id }) => usage.get(id)?.some(({ kind, name }) => kind === interfaceKind && name === link))?.name
 }
 
-/** The service that an event's protocol and port mean; the narrowest one that has them. */
+/** The narrowest service that has an event's protocol and port. */
 export function serviceOfEvent({ proto, destination_port: port }: Packet, services: readonly FirewallService[]) {
   const speaks = (protocol: string) => protocol === proto || (protocol === 'tcp+udp' && /^(tcp|udp)$/.test(proto))
   const width = (one: FirewallService) => (one.port_end ?? one.port_start ?? 65_535) - (one.port_start ?? 0)
@@ -76,7 +76,7 @@ export interface Surroundings {
 
 type Packet = Pick<LogEvent, 'proto' | 'source' | 'destination'> & { destination_port?: number | null }
 
-/** A rule that lets a packet pass from one zone to another. */
+/** A draft of a rule that lets a packet pass from one zone to another. */
 export function draftFor(packet: Packet, from: string, to: string, services: readonly FirewallService[]): Draft {
   const { proto, source, destination, destination_port: port } = packet
   return {
@@ -92,13 +92,13 @@ export function draftFor(packet: Packet, from: string, to: string, services: rea
   }
 }
 
-/** A rule that lets pass what an event was about. */
+/** A draft of a rule that lets an event's packet pass. */
 export function draftOf(event: LogEvent, { zones, services, usage }: Surroundings): Draft {
   const zone = (link: string | undefined) => zoneOf(link, zones, usage) ?? 'any'
   return draftFor(event, zone(event.interface), event.out_interface ? zone(event.out_interface) : 'self', services)
 }
 
-/** The question about a packet like that of an event. */
+/** The search parameters to explain a packet like that of an event. */
 export function questionOf(event: LogEvent): ListSearch {
   return {
     in: event.interface ? `interface:${event.interface}` : undefined,

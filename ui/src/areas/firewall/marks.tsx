@@ -56,7 +56,7 @@ interface Named {
   comment: string
 }
 
-/** A rule's name with its labels and what it is for. */
+/** A rule's name with its labels and description. */
 export function RuleName({ row: { name, enabled, labels, comment } }: { row: Named }) {
   return (
     <>
@@ -72,7 +72,9 @@ export function Builtin({ builtin }: { builtin: boolean }) {
   return builtin && <span className="soft">{t('builtin')}</span>
 }
 
-/** How many use a thing; a click names them. Until then it is a plain button, because a list has thousands of them. */
+/**
+ * How many things use a row; a click lists them. Until then it is a plain button, because a list has thousands of them.
+ */
 export function UsedBy({ users, name }: { users: Thing[] | undefined; name: string }) {
   const { t } = useTranslation('firewall')
   const [wanted, setWanted] = useState(false)

@@ -34,7 +34,7 @@ it('says what a NAT rule does', () => {
   )
 })
 
-it('empties what the chosen kind does not have', () => {
+it('clears fields that the kind does not have', () => {
   expect(natShape.write({ ...rule, kind: 'masquerade', out_zone: 'wan' })).toMatchObject({
     out_zone: 'wan',
     target_address: null,

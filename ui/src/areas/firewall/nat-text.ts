@@ -31,7 +31,7 @@ export function natMatch(rule: Said, t: TFunction): string {
   ].join(' ')
 }
 
-/** What it makes of that: 10.0.0.5:8443. */
+/** What it rewrites that to: 10.0.0.5:8443. */
 export function natTarget(
   { kind, target_address: address, target_port: port, target_port_end: end }: Said,
   t: TFunction,
@@ -48,7 +48,7 @@ export const isKind =
     kinds.includes(String(values.kind))
 export const hasPorts = (values: Values) => values.protocol !== 'any'
 
-/** What the chosen kind does not have must be empty. */
+/** Fields that the kind does not have must be empty. */
 export const natShape = {
   read: (rule: Values): Values => rule,
   write: (values: Values): Values => {

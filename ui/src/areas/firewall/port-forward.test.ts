@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { forwardFollows, forwardShape } from './port-forward'
 
-it('is called what it does', () => {
+it('is named after what it does', () => {
   expect(forwardFollows({ protocol: 'tcp', dst_port: 8443, target_address: '10.0.0.5' })).toEqual({
     name: 'tcp 8443 to 10.0.0.5',
   })

@@ -7,10 +7,13 @@ import { type Book, portsOf } from './book'
 export const actions = ['accept', 'drop', 'reject'] as const
 const selectors = ['any', 'object', 'group', 'cidr'] as const
 
-/** A rule that is not stored yet: what it would be, and where it would stand. */
+/** Initial values for a new rule, including its priority. */
 export type Draft = Partial<Omit<Rule, 'id' | 'created_at' | 'updated_at'>>
 
-/** What the create form starts with. Zones and service are chosen by the operator: a rule for everything is never a default. */
+/**
+ * The initial values of the create form. The operator must choose zones and service: a rule for everything is never the
+ * default.
+ */
 export const startOf = (draft: Draft | undefined): Values => ({
   src_zone: null,
   dst_zone: null,
@@ -18,11 +21,11 @@ export const startOf = (draft: Draft | undefined): Values => ({
   ...draft,
 })
 
-/** The form has one field for the service; the API has one for each kind. What a selector does not name must be empty. */
+/** The form has one field for the service; the API has one per kind. Fields of other kinds must be empty. */
 export const ruleShape = {
   read: (rule: Values): Values => ({
     ...rule,
-    // A stored rule without a service is for all of them; a new one has none chosen yet.
+    // A stored rule without a service matches all of them; in a new one nothing is chosen yet.
     service: rule.service_object_id ?? rule.service_group_id ?? (rule.service_object_id === null ? 'any' : null),
   }),
   write:
@@ -44,7 +47,7 @@ export const ruleShape = {
 
 const port = (text: string | undefined) => (text && Number(text) >= 1 && Number(text) <= 65_535 ? Number(text) : null)
 
-/** The service that somebody means who types tcp/8443, 8443 or udp/6000-6100; undefined for everything else. */
+/** The service for an input such as tcp/8443, 8443 or udp/6000-6100; undefined for anything else. */
 export function typedService(text: string) {
   const [, protocol = 'tcp', first, last] = /^\s*(?:(tcp|udp)[/ ])?(\d{1,5})(?:-(\d{1,5}))?\s*$/i.exec(text) ?? []
   const port_start = port(first)
@@ -104,7 +107,7 @@ export function ruleFields(
   ]
 }
 
-/** The second remark that rules and NAT rules may have in the API: shown where there is one. */
+/** A second remark that rules and NAT rules may have in the API; shown only if there is one. */
 export const oldNote: FieldSpec<'note'> = { name: 'note', type: 'note', when: (_, row) => Boolean(row.note) }
 
 const is = (prefix: string, kind: string) => (values: Values) => values[`${prefix}_kind`] === kind

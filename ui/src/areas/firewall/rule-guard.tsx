@@ -5,7 +5,7 @@ import type { Guard } from '../../kit/change/remove'
 import { Notice } from '../../kit/state/Notice'
 import { opensInside } from './wide-open'
 
-/** Asks before a rule opens the inside to the internet, and before it cuts the console off. */
+/** Asks before a rule opens the LAN to the internet or cuts off the console. */
 export const ruleGuard =
   (stored: readonly Rule[]): Guard =>
   async (operations) => {
@@ -13,7 +13,7 @@ export const ruleGuard =
       .map(({ id, body }) => ({ before: stored.find((rule) => rule.id === id), body }))
       .map(({ before, body }) => ({ before, after: { ...before, ...(body as Partial<Rule>) } }))
       .find(({ before, after }) => opensInside(after) && !(before && opensInside(before)))
-    // What cannot be asked does not keep the rest from being said.
+    // If this check fails, still show the other warning.
     const cut = await ownConnection(operations).catch(() => null)
     if (!opening) return cut
     return (

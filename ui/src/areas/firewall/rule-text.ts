@@ -2,7 +2,7 @@ import type { Rule } from '../../api/types'
 import type { Filter } from '../../kit/list/list-logic'
 import type { Book } from './book'
 
-/** Everything by which a rule can be found: its own words, and the names, addresses and ports behind it. */
+/** The text to search in a rule: its own, and the names, addresses and ports that it refers to. */
 export function ruleText(rule: Rule, book: Book): string {
   return [
     rule.name,
@@ -24,12 +24,12 @@ export function ruleText(rule: Rule, book: Book): string {
   ].join(' ')
 }
 
-/** The labels in use, each once, in the order of the alphabet. */
+/** The labels in use, sorted. */
 export function labelsOf(rows: readonly { labels: string[] }[]): string[] {
   return [...new Set(rows.flatMap((row) => row.labels))].sort((a, b) => a.localeCompare(b))
 }
 
-/** Chips while there are few, a select when there are many. */
+/** A filter by label: chips if there are few, a select if there are many. */
 export function labelFilter<T extends { labels: string[] }>(labels: string[], label: string): Filter<T> {
   return {
     key: 'label',

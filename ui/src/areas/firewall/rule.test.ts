@@ -34,7 +34,7 @@ const rule = (part: Partial<Rule>): Rule => ({
 const found = (one: Rule, q: string) =>
   selectRows([one], { columns: [], filters: [], text: (row) => ruleText(row, book), search: { q } }).length === 1
 
-it('finds a rule by its words, and by what stands behind its names', () => {
+it('finds a rule by its own texts, and by what its names stand for', () => {
   const one = rule({
     name: 'Customers',
     note: 'asked for by Mia',
@@ -61,7 +61,7 @@ it('finds a rule by its words, and by what stands behind its names', () => {
   expect(found(one, 'voice')).toBe(false)
 })
 
-it('has one field for a remark, and the other one where a rule has it', () => {
+it('has one field for a remark, and the other one if a rule has it', () => {
   const fields = ruleFields(book, [], ((key: string) => key) as never)
   const shown = (stored: object) => fields.filter(({ when }) => when?.({ note: '' }, stored as never) ?? true)
   const remarks = (stored: object) => shown(stored).filter(({ name }) => ['comment', 'note'].includes(name))
@@ -69,7 +69,7 @@ it('has one field for a remark, and the other one where a rule has it', () => {
   expect(remarks({ note: 'asked for by Mia' }).map(({ name }) => name)).toEqual(['comment', 'note'])
 })
 
-it('calls things by their names', () => {
+it('shows names', () => {
   expect(sideOf(rule({ src_object_id: 'o1' }), 'src', book)).toBe('shop')
   expect(sideOf(rule({ dst_cidr: '10.0.0.0/8' }), 'dst', book)).toBe('10.0.0.0/8')
   expect(sideOf(rule({}), 'dst', book)).toBeUndefined()
@@ -78,7 +78,7 @@ it('calls things by their names', () => {
   expect(labelsOf([{ labels: ['b', 'a'] }, { labels: ['a'] }])).toEqual(['a', 'b'])
 })
 
-it('sends what the form means, and empties what it does not', () => {
+it('sends what the form means, and clears the rest', () => {
   const write = ruleShape.write(book)
   const start = { src_kind: 'cidr', src_cidr: '10.0.0.0/8', src_object_id: 'o1', dst_kind: 'any', dst_group_id: 'g1' }
   expect(write({ ...start, service: 'sg1' })).toEqual({
@@ -108,7 +108,7 @@ it('accepts nothing until zones and service are chosen', () => {
   }
 })
 
-it('opens the inside when it lets everyone on the internet reach a part of it', () => {
+it('opens the LAN if it lets the whole internet reach part of it', () => {
   const open = {
     action: 'accept',
     enabled: true,
@@ -129,7 +129,7 @@ it('opens the inside when it lets everyone on the internet reach a part of it', 
   for (const part of narrower) expect(opensInside({ ...open, ...part }), JSON.stringify(part)).toBe(false)
 })
 
-it('asks before it opens the inside, and not again after that', async () => {
+it('asks before it opens the LAN, but not again afterwards', async () => {
   const open = { src_zone: 'wan', dst_zone: 'lan', enabled: true, action: 'accept' } as const
   const asked = async (before: Rule | undefined, body: Partial<Rule>) =>
     (await ruleGuard(before ? [before] : [])([
@@ -151,6 +151,6 @@ it.each([
   ['tcp/20-10', undefined],
   ['sctp/80', undefined],
   ['https', undefined],
-])('makes a service of %j where it is one', (text, service) => {
+])('makes a service of %j if it is one', (text, service) => {
   expect(typedService(text)).toEqual(service)
 })

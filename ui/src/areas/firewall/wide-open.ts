@@ -5,7 +5,7 @@ type Reach = Pick<Rule, 'action' | 'enabled' | 'src_zone' | 'src_kind' | 'dst_zo
 const outside = ['any', 'wan']
 const inside = ['any', 'lan']
 
-/** Whether a rule lets everyone on the internet reach something inside: what the gateway's insights call wide open. */
+/** Whether a rule lets the whole internet reach the LAN. The gateway's insights call that wide open. */
 export const opensInside = (rule: Partial<Reach>) =>
   rule.action === 'accept' &&
   rule.enabled === true &&

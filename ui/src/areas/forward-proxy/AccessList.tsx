@@ -93,7 +93,7 @@ function ActionBadge({ action }: Pick<ForwardProxyAcl, 'action'>) {
   )
 }
 
-/** What becomes of a request that no entry matches. */
+/** What happens to a request that matches no entry. */
 function End() {
   const { t } = useTranslation('forward-proxy')
   return (

@@ -8,7 +8,7 @@ import { bytes, count, duration, percent } from '../../kit/text/format'
 
 const share = (value: number) => percent(value, 1)
 
-/** What goes through the proxy, and how much of it the cache knows. */
+/** The proxy's traffic, and its cache hits. */
 export default function Statistics() {
   const { t } = useTranslation('forward-proxy')
   const stats = useQuery({

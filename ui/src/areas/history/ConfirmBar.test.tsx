@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { meQuery } from '../../api/session'
 import ConfirmBar from './ConfirmBar'
 
-/** What the gateway says, and what it was asked to do. */
+/** What the fake gateway answers, and the requests that it got. */
 let waiting: object[]
 let state: string
 let asked: { url: string; body: string }[]
@@ -80,7 +80,7 @@ it('keeps a change once the gateway was reached over a new connection', async ()
   await waitFor(() => expect(asked).toEqual([{ url: '/api/v1/change-sets/set-1/confirm', body: '{"proof":"seen"}' }]))
 })
 
-it('says that the gateway cannot be reached any more, and does not offer to keep that', async () => {
+it('says that the gateway is unreachable, and does not offer to keep the change', async () => {
   show('ann@example.net')
   await waitFor(() => expect(sockets.length).toBeGreaterThan(0))
   sockets[0]?.onclose?.()
@@ -90,13 +90,13 @@ it('says that the gateway cannot be reached any more, and does not offer to keep
   await waitFor(() => expect(asked.map(({ url }) => url)).toEqual(['/api/v1/change-sets/set-1/discard']))
 })
 
-it('tells others who must confirm, and a viewer nothing to press', async () => {
+it('tells others who must confirm, and shows a viewer no buttons', async () => {
   show('bob@example.net', 'viewer')
   expect(await screen.findByText('ann@example.net must confirm a change: 2 firewall rules changed.')).toBeDefined()
   expect(screen.queryByRole('button')).toBeNull()
 })
 
-it('says when and why a change went back, until that is read', async () => {
+it('says when and why a change was reverted, until that is dismissed', async () => {
   const queries = show('ann@example.net')
   await screen.findByText('Confirm your change: 2 firewall rules changed.')
   waiting = []

@@ -19,22 +19,22 @@ import { deedsOrComponents } from './fate'
 import { useProbe } from './probe'
 import { secondsLeft, setQuery, type Waiting, waitingQuery } from './waiting'
 
-/** What waits for a confirmation: for how long still, whether the gateway can be reached, and what became of it. */
+/** Pending changes: the time left, whether the gateway is reachable, and in the end the outcome. */
 export default function ConfirmBar() {
   const queries = useQueryClient()
   const me = useMe()
   const { data, isError } = useQuery(waitingQuery)
   const [seen, setSeen] = useState<string[]>([])
-  /** Nothing more is to be said about these. */
+  /** Changes that need no more mention. */
   const [settled, setSettled] = useState<string[]>([])
   const settle = (id: string) => setSettled((all) => [...all, id])
-  // What was decided here is not asked about again, even if the gateway has not been asked since.
+  // Hides changes decided here, even before the next poll.
   const sets = (data?.sets ?? []).filter(({ id }) => !settled.includes(id))
   const ids = sets.map(({ id }) => id)
   const fresh = ids.filter((id) => !seen.includes(id))
   if (fresh.length > 0) setSeen([...seen, ...fresh])
 
-  // The answer to a change says that it waits: nobody has to ask for it first.
+  // The answer to a change says that it is pending, so there is no need to poll first.
   useEffect(() => {
     onUnconfirmed(({ id, by }) => {
       const set: WaitingSet = { id, actor: me.email, confirm_by: by, applied_at: null, components: [] }
@@ -68,7 +68,7 @@ export default function ConfirmBar() {
   )
 }
 
-/** Has drawers begin under the bar, so that it can be read and used while one is open. */
+/** Makes drawers start below the bar, so that it stays visible and usable. */
 function useRoomFor(bars: RefObject<HTMLDivElement | null>, wanted: boolean) {
   useEffect(() => {
     if (!wanted || !bars.current) return
@@ -85,7 +85,7 @@ function useRoomFor(bars: RefObject<HTMLDivElement | null>, wanted: boolean) {
   }, [bars, wanted])
 }
 
-/** The clock of the bar: every quarter of a second, so that no second is skipped. */
+/** Ticks every quarter of a second, so that the countdown skips no second. */
 function useNow(): number {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
@@ -98,7 +98,7 @@ function useNow(): number {
 interface UnconfirmedProps {
   set: WaitingSet
   ahead: number
-  /** The gateway did not answer when it was asked last. */
+  /** The last poll got no answer. */
   unknown: boolean
   onSettled: () => void
 }
@@ -183,7 +183,7 @@ function Unconfirmed({ set, ahead, unknown, onSettled }: UnconfirmedProps) {
   )
 }
 
-/** What became of a change that this page has seen waiting. That it went back stays until it is read. */
+/** The outcome of a change that was pending on this page. A revert stays until dismissed. */
 function Outcome({ id, onDismiss }: { id: string; onDismiss: () => void }) {
   const { t } = useTranslation('history')
   const { data: set } = useQuery({
@@ -194,7 +194,7 @@ function Outcome({ id, onDismiss }: { id: string; onDismiss: () => void }) {
   const { data: back } = useQuery({ ...setQuery(by), enabled: by !== '' })
   const what = set && deedsOf(set.kinds)
   const kept = set?.state === 'confirmed'
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is said once.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: announced once.
   useEffect(() => {
     if (!kept) return
     toast('live', t('bar.kept'), what)

@@ -14,14 +14,14 @@ export type Choices = NonNullable<RevertOptions['choices']>
 const takes = ['then', 'now'] as const
 
 interface ConflictsProps {
-  /** Whose words are used: those of a revert, or those of a draft. */
+  /** Which texts to use: for a revert or for a draft. */
   text: 'revert' | 'draft'
   conflicts: readonly Conflict[]
   choices: Choices
   onChoices: (choices: Choices) => void
 }
 
-/** Later edits of what is to be changed: each is kept or goes. */
+/** Conflicting later edits: the user keeps or overwrites each. */
 export function Conflicts({ text, conflicts, choices, onChoices }: ConflictsProps) {
   const { t } = useTranslation('history')
   const names = useNames(conflicts.map(({ field }) => field))
@@ -66,7 +66,7 @@ function ConflictChoice({ text, conflict, names, taken, onTake }: ConflictChoice
   const { t } = useTranslation('history')
   const { kind, name, field, actor, at } = conflict
   const way = waysOf(conflict)
-  // A secret has no value that could be shown.
+  // The values of secrets are not shown.
   const value = (take: 'then' | 'now') =>
     conflict.then === null && conflict.now === null ? t('revert.secret') : valueText(kind, field, conflict[take], names)
   return (

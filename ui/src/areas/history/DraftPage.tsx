@@ -28,7 +28,7 @@ import classes from './History.module.css'
 
 const previewKey = 'draft-preview'
 
-/** What was collected on several pages: seen as one, applied at once, or thrown away. */
+/** Changes collected on several pages, to be previewed and applied at once, or discarded. */
 export default function DraftPage() {
   const { t } = useTranslation('history')
   const canEdit = useCanEdit()
@@ -50,7 +50,7 @@ export default function DraftPage() {
       title={t('draft.title')}
       lead={t('draft.lead')}
       actions={
-        // One that cannot be read any more can be thrown away, too.
+        // A draft that cannot be read can be discarded, too.
         (count > 0 || query.isError) && (
           <Button variant="default" onClick={() => void discard(count)}>
             {t('draft.discard')}
@@ -78,7 +78,7 @@ export default function DraftPage() {
   )
 }
 
-/** What the draft does to each row, in words. */
+/** What the draft does to each row. */
 function Collected({ operations }: { operations: DraftOperation[] }) {
   const { t } = useTranslation('history')
   const queries = useQueryClient()
@@ -102,14 +102,14 @@ function Collected({ operations }: { operations: DraftOperation[] }) {
   )
 }
 
-/** What it comes to now: whom it meets, what is in its way, and the button that applies it. */
+/** The draft's effect: whom it affects, its conflicts, and the button that applies it. */
 function Effect({ draft }: { draft: Draft }) {
   const { t } = useTranslation('history')
   const queries = useQueryClient()
   const [choices, setChoices] = useState<Choices>([])
   const [wanted, setIntent] = useState<Intent | null>(null)
   const query = useQuery({
-    // News of other changes do not renew it: what is applied is what was read, or the gateway refuses.
+    // Other changes do not refresh the preview: the user applies what they have read, or the gateway refuses.
     queryKey: [previewKey, draft.version, choices],
     queryFn: () => unwrap(http.POST('/draft/preview', { body: { choices } })),
     placeholderData: (old) => old,
@@ -133,7 +133,7 @@ function Effect({ draft }: { draft: Draft }) {
       ),
     onSuccess: async ({ applied }) => {
       toastApplied(t('draft.applied'), applied)
-      // There is nothing left to preview.
+      // There is no draft left to preview.
       await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== previewKey })
     },
     onError: async (cause) => {

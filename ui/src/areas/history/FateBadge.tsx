@@ -6,7 +6,7 @@ import { fateOf, fateTones } from './fate'
 
 const icons = { waiting: IconHourglass, taken_back: IconArrowBackUp, reverted: IconArrowBackUp } as const
 
-/** What became of a change set; nothing where that needs no word. */
+/** The fate of a change set, if it is worth a badge. */
 export function FateBadge({ set }: { set: Pick<ChangeSet, 'state' | 'reverted_by'> }) {
   const { t } = useTranslation('history')
   const fate = fateOf(set)

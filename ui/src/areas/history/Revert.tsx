@@ -13,7 +13,7 @@ import classes from './History.module.css'
 import { type Ask, RevertView } from './RevertView'
 import { revertSet, revertTo } from './resources'
 
-/** Takes one change set back. */
+/** Reverts one change set. */
 export function RevertSet() {
   const { t } = useTranslation('history')
   const navigate = useNavigate()
@@ -35,7 +35,7 @@ export function RevertSet() {
 const hour = 3_600_000
 const ago = { hour, day: 24 * hour, week: 7 * 24 * hour }
 
-/** Brings everything, or some kinds, back to what it was at a time. */
+/** Reverts everything, or some kinds, to a point in time. */
 export function GoBack() {
   const { t } = useTranslation('history')
   const navigate = useNavigate()

@@ -24,17 +24,17 @@ import classes from './History.module.css'
 
 const previewKey = 'revert-preview'
 
-/** Reverts, or previews that. */
+/** Reverts, or previews a revert. */
 export type Ask = (options: RevertOptions, intent?: Intent) => Promise<Answer<Reverted>>
 
 interface RevertViewProps {
-  /** What is reverted, as a part of the key of its preview. */
+  /** What is reverted: part of the preview's query key. */
   of: readonly unknown[]
   ask: Ask
   onDone: () => void
 }
 
-/** What the gateway makes itself, and no revert brings back. */
+/** Values that the gateway generates, which a revert cannot restore. */
 function Stays({ rows }: { rows: Reverted['stays'] }) {
   const { t } = useTranslation('history')
   const ready = useTexts(rows.map(({ kind }) => kind))
@@ -51,14 +51,14 @@ function Stays({ rows }: { rows: Reverted['stays'] }) {
   )
 }
 
-/** What a revert would do, what is in its way, and the button that does it. */
+/** The effect of a revert, its conflicts, and the button that runs it. */
 export function RevertView({ of, ask, onDone }: RevertViewProps) {
   const { t } = useTranslation('history')
   const queries = useQueryClient()
   const [choices, setChoices] = useState<Choices>([])
   const [wanted, setIntent] = useState<Intent | null>(null)
   const query = useQuery({
-    // News of other changes do not renew it: what is reverted is what was read, or the gateway refuses.
+    // Other changes do not refresh the preview: the user reverts what they have read, or the gateway refuses.
     queryKey: [previewKey, ...of, choices],
     queryFn: async () => (await ask({ preview: true, choices, partial: true })).value,
     placeholderData: (old) => old,

@@ -22,7 +22,7 @@ import classes from './History.module.css'
 import { RevertView } from './RevertView'
 import { revertTo } from './resources'
 
-/** What was done to one row, what it was then, and the way back to that. */
+/** The history of one row: each change, the row as it was, and how to go back. */
 export default function RowHistory({ kind, id, past }: RowHistoryProps) {
   const { t } = useTranslation('history')
   const query = useQuery({ queryKey: [kind, id, 'history'], queryFn: () => past.entries(id) })

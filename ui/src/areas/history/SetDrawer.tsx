@@ -27,7 +27,7 @@ import { fateOf } from './fate'
 import classes from './History.module.css'
 import { setQuery } from './waiting'
 
-/** One change set: what it did, why, how the components took it, and the way back. */
+/** One change set: what it did, why, how far each component applied it, and how to revert it. */
 export default function SetDrawer() {
   const { t } = useTranslation('history')
   const { id } = useParams({ strict: false }) as { id: string }
@@ -95,12 +95,12 @@ function SetLink({ id, text }: { id: string; text: string }) {
   )
 }
 
-/** An audit entry is written with the change, or a moment later. */
+/** An audit entry is written with the change or a moment later. */
 const around = 60_000
-/** So many are named; the rest are counted. */
+/** How many to list; the rest are counted. */
 const mostEntries = 5
 
-/** The entries that the same request has left in the audit log. */
+/** Links to the audit entries of the same request. */
 function AuditLinks({ set }: { set: ChangeSetWhole }) {
   const { t } = useTranslation('history')
   const at = Date.parse(set.created_at)

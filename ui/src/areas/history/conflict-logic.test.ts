@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noThenProperty: the API calls it so, and it is no function.
+// biome-ignore-all lint/suspicious/noThenProperty: the API's name, and not a function.
 import { expect, it } from 'vitest'
 import { chosen, undecided, waysOf } from './conflict-logic'
 

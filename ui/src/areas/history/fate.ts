@@ -4,7 +4,7 @@ import { deedsOf } from '../../kit/change/words'
 import { componentName } from '../../kit/state/condition'
 import type { Tone } from '../../kit/state/Notice'
 
-/** What it did, or at the least to which components, before that is known. */
+/** What a change set did or, until that is known, which components it concerns. */
 export function deedsOrComponents(set: Pick<ChangeSet, 'kinds'> | undefined, components: readonly string[]): string {
   if (set) return deedsOf(set.kinds)
   return i18n.t('history:bar.plain', { components: components.map(componentName).join(', ') })
@@ -12,7 +12,7 @@ export function deedsOrComponents(set: Pick<ChangeSet, 'kinds'> | undefined, com
 
 export type Fate = 'waiting' | 'confirmed' | 'taken_back' | 'reverted' | 'none'
 
-/** What became of a change set. That it was reverted later counts more than that it was confirmed. */
+/** The fate of a change set. A later revert counts more than the confirmation. */
 export function fateOf({ state, reverted_by }: Pick<ChangeSet, 'state' | 'reverted_by'>): Fate {
   if (state === 'taken_back' || state === 'waiting') return state
   return reverted_by ? 'reverted' : state

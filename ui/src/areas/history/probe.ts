@@ -1,17 +1,20 @@
 import { useEffect, useState } from 'react'
 
-/** What the last attempt to reach the gateway over a new connection has shown. */
+/** The result of the last attempt to reach the gateway over a new connection. */
 export interface Probed {
   state: 'trying' | 'answers' | 'silent'
-  /** Shows the gateway that it was reached. */
+  /** Proves to the gateway that it was reached. */
   proof: string
 }
 
 const every = 3000
-/** A connection that takes longer counts as none. */
+/** A slower connection counts as failed. */
 const patience = 5000
 
-/** Opens a new connection, and answers the proof that comes over it; null if none comes. A browser shares no connection with a WebSocket. */
+/**
+ * Opens a new connection and returns the proof received over it, or null. Browsers never share a connection with a
+ * WebSocket.
+ */
 function probe(id: string): Promise<string | null> {
   const url = new URL('/api/v1/change-sets/probe', location.href)
   url.protocol = url.protocol.replace('http', 'ws')
@@ -30,7 +33,7 @@ function probe(id: string): Promise<string | null> {
   })
 }
 
-/** Tries again and again, as long as it is wanted. */
+/** Keeps trying while wanted. */
 export function useProbe(id: string, wanted: boolean): Probed {
   const [probed, setProbed] = useState<Probed>({ state: 'trying', proof: '' })
   useEffect(() => {

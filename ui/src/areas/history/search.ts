@@ -3,7 +3,7 @@ import type { ListSearch } from '../../kit/list/list-logic'
 const filters = ['actor', 'reason', 'kind', 'component', 'state'] as const
 const toUtc = (local: string | undefined) => (local ? new Date(local).toISOString() : undefined)
 
-/** What the gateway is asked for. Times stand in the address as the operator typed them, in his own zone. */
+/** The query for the gateway. Times in the address bar are local, as typed. */
 export function searchQuery(search: ListSearch) {
   return {
     ...Object.fromEntries(filters.filter((name) => search[name]).map((name) => [name, search[name]])),
@@ -12,6 +12,6 @@ export function searchQuery(search: ListSearch) {
   }
 }
 
-/** Whether a part of the history is left out. */
+/** Whether any filter is set. */
 export const isFiltered = (search: ListSearch) =>
   Object.values(searchQuery(search)).some((value) => value !== undefined)

@@ -16,14 +16,14 @@ import { alertQuery, alertsQuery } from './resources'
 
 type Row = Omit<IdsAlert, 'id'> & { id: string }
 
-/** Hours that a list can be narrowed to. */
+/** The choices to filter by age, in hours. */
 const periods = ['24', '168']
 const within = (at: string) => periods.filter((hours) => Date.now() - Date.parse(at) <= Number(hours) * 3_600_000)
 
-/** A ban of an operator: there is no attack to tell of. */
+/** A ban by an operator, so there was no attack. */
 const byHand = (alert: { scenario: string }) => alert.scenario === 'gateway/ban'
 
-/** What CrowdSec found. */
+/** CrowdSec's alerts. */
 export default function Alerts() {
   const { t } = useTranslation('ids')
   const query = useQuery(alertsQuery)
@@ -92,7 +92,7 @@ export default function Alerts() {
   )
 }
 
-/** One thing that was found, with the lines that led to it and what followed. */
+/** One alert with the log lines that caused it, and the decisions that followed. */
 export function Detail() {
   const { t } = useTranslation('ids')
   const { id } = useParams({ strict: false }) as { id: string }
@@ -151,7 +151,7 @@ function Events({ events }: Pick<IdsAlertDetail, 'events'>) {
       {events.length === 0 && <p className="soft">{t('alert.noLines')}</p>}
       <ul className={classes.list}>
         {events.map(({ at, meta }, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: two lines of a log may be the same.
+          // biome-ignore lint/suspicious/noArrayIndexKey: log lines can repeat.
           <li key={index} className={classes.event}>
             {exactTime(at)}
             <dl>

@@ -33,7 +33,7 @@ const post = ({ value, duration, reason }: Wanted, agreed: boolean) =>
     }),
   )
 
-/** Bans an address. One that an administrator uses at this moment takes a second word. */
+/** Bans an address. If an administrator is using it at the moment, asks first. */
 async function ban(wanted: Wanted): Promise<Answer<Made>> {
   try {
     return await post(wanted, false)

@@ -25,7 +25,7 @@ import { bouncersQuery } from './resources'
 
 type Row = IdsBouncer & { id: string }
 
-/** Who asks CrowdSec whom to keep out, and who tells it about attacks. */
+/** The bouncers, which ask CrowdSec whom to block, and the machines, which report attacks. */
 export default function Bouncers() {
   const query = useQuery(bouncersQuery)
   const columns = useColumns()
@@ -119,7 +119,7 @@ function useColumns(): Column<Row>[] {
 
 const fields: Fields<'ids.bouncer'> = [{ name: 'name', type: 'mono' }]
 
-/** A new bouncer: its key is shown this once. */
+/** The form for a new bouncer. Its key is shown only once. */
 export function Create() {
   const { t } = useTranslation('ids')
   const navigate = useNavigate()

@@ -7,7 +7,7 @@ import { collectionsQuery } from './resources'
 
 type Row = IdsCollection & { id: string }
 
-/** What CrowdSec knows to look for. */
+/** The installed collections: what CrowdSec can detect. */
 export default function Collections() {
   const { t } = useTranslation('ids')
   const query = useQuery(collectionsQuery)

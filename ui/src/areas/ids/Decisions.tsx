@@ -22,7 +22,7 @@ export { Create } from './Ban'
 
 type Row = Omit<IdsDecision, 'id'> & { id: string }
 
-/** Who is banned, why and until when. CrowdSec may know thousands: the gateway searches. */
+/** Who is banned, why and until when. There may be thousands, so the gateway searches. */
 export default function Decisions() {
   const settings = useQuery({ queryKey: [idsSettings.kind], queryFn: idsSettings.read })
   return (

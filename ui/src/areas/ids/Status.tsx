@@ -11,7 +11,7 @@ import classes from './Ids.module.css'
 import { DaemonBadge, originName } from './marks'
 import { statusQuery } from './resources'
 
-/** What intrusion detection does now, and what to do where it does not. */
+/** The state of intrusion detection, and what to do if it does not work. */
 export function Status() {
   const { t } = useTranslation('ids')
   const query = useQuery(statusQuery)
@@ -57,7 +57,7 @@ function factsOf(status: IdsStatus, t: (key: string) => string): [string, React.
   ]
 }
 
-/** What is missing, in the order in which it must be seen to. */
+/** What is missing, in the order in which to fix it. */
 function Trouble({ status: { agent, firewall_bouncer: bouncer, enabled, blocking } }: { status: IdsStatus }) {
   const { t } = useTranslation('ids')
   const missing = (packages: string, title: string, text: string) => (

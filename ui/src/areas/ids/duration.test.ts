@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { durationOf, secondsOf } from './duration'
 
-test('lengths of time are read and written', () => {
+test('durations are read and written', () => {
   for (const [text, seconds] of [
     ['90s', 90],
     ['90m', 5400],
@@ -14,7 +14,7 @@ test('lengths of time are read and written', () => {
   expect(secondsOf('168h')).toBe(604_800)
 })
 
-test('what is no length of time is none', () => {
+test('other texts are not durations', () => {
   expect(secondsOf('')).toBeNull()
   expect(secondsOf('forever')).toBeNull()
 })

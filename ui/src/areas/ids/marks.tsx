@@ -10,7 +10,7 @@ import { statusQuery } from './resources'
 
 type Daemon = IdsStatus['agent']
 
-/** What a daemon does. One that is not wanted may well be stopped. */
+/** The state of a daemon. One that is not wanted may be stopped. */
 export function DaemonBadge({ daemon: { state }, wanted }: { daemon: Daemon; wanted: boolean }) {
   const { t } = useTranslation('ids')
   const tones: Record<Daemon['state'], Tone> = {
@@ -32,7 +32,7 @@ export function DaemonBadge({ daemon: { state }, wanted }: { daemon: Daemon; wan
   )
 }
 
-/** What a ban does now, as the kernel says. */
+/** Whether a ban is enforced now, according to the kernel. */
 export function Effect({ decision: { enforced } }: { decision: Pick<IdsDecision, 'enforced'> }) {
   const { t } = useTranslation('ids')
   const { data: status } = useQuery(statusQuery)
@@ -46,10 +46,9 @@ export function Effect({ decision: { enforced } }: { decision: Pick<IdsDecision,
   )
 }
 
-/** Where a ban comes from. */
 export const originName = (origin: string) => optionalText(`ids:origins.${origin}`) ?? origin
 
-/** CrowdSec could not be asked; in its own words, why. */
+/** CrowdSec could not be asked; shows its error. */
 export function Untold({ error, text }: { error: string | undefined; text: string }) {
   const { t } = useTranslation('ids')
   if (!error) return null

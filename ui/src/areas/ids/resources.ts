@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 
-/** CrowdSec decides without asking anyone: what it says is read again now and then. */
+/** CrowdSec's state changes without a user, so poll it. */
 const often = 5000
 
 export const statusQuery = queryOptions({
@@ -29,7 +29,7 @@ export const alertQuery = (id: string) =>
     queryFn: () => unwrap(http.GET('/ids/alerts/{id}', { params: { path: { id: Number(id) } } })),
   })
 
-// Each of these asks cscli, which takes its time.
+// Each of these runs cscli, which is slow.
 export const bouncersQuery = queryOptions({
   queryKey: ['ids', 'bouncers'],
   queryFn: () => unwrap(http.GET('/ids/bouncers')),

@@ -9,11 +9,11 @@ const stored = {
   allow_list: [{ cidr: '203.0.113.0/24', note: 'Office' }],
 }
 
-test('what was read and not touched is written as it was', () => {
+test('unchanged settings are written as they were read', () => {
   expect(settingsShape.write(settingsShape.read(stored))).toEqual(stored)
 })
 
-test('each log has its switch, and an empty row does not count', () => {
+test('each log has its switch, and an empty row is ignored', () => {
   const form = settingsShape.read(stored)
   expect(form).toMatchObject({ ssh: true, haproxy: false, ban_duration: 14_400 })
   const written = settingsShape.write({ ...form, waf: true, allow_list: [{ cidr: '', note: '' }] })

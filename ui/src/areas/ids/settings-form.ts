@@ -6,7 +6,7 @@ type Settings = Data<'/ids/settings'>
 
 const sources = ['ssh', 'haproxy', 'packet_filter', 'waf'] as const satisfies readonly (keyof Settings['sources'])[]
 
-/** The form has a switch for each log, and lengths of time in seconds. */
+/** The form has a switch for each log, and durations in seconds. */
 export const settingsShape = {
   read: (row: Values): Values => {
     const settings = row as unknown as Settings

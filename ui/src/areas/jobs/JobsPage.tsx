@@ -117,7 +117,7 @@ export default function JobsPage() {
 
 const took = (ms: number) => (ms < 10_000 ? `${ms} ms` : duration(ms / 1000))
 
-/** When a job is done. */
+/** When a job runs. */
 function Rhythm({ job: { when, every_seconds: every } }: { job: Job }) {
   const { t } = useTranslation('jobs')
   if (when === 'night') return t('night')

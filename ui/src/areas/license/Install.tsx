@@ -7,7 +7,7 @@ import { licenseKey } from './resources'
 
 const fields: FieldSpec<'key'>[] = [{ name: 'key', type: 'pem', required: true }]
 
-/** A license that the operator pastes, or brings as a file. */
+/** The form to install a license, pasted or from a file. */
 export default function Install() {
   const { t } = useTranslation('license')
   return (

@@ -7,7 +7,7 @@ import { Notice } from '../../kit/state/Notice'
 import { paths } from '../../paths'
 import { standingOf } from './standing'
 
-/** Says that the license needs an admin's care. Nothing is broken, so it does not shout. */
+/** Says that the license needs an admin's attention. Nothing is broken, so it is only a warning. */
 export default function LicenseNotice({ license }: { license: License }) {
   const { t } = useTranslation('license')
   return (

@@ -53,7 +53,7 @@ export default function LicensePage() {
   )
 }
 
-/** What is done with a license that is installed. */
+/** The actions for an installed license. */
 function Actions() {
   const { t } = useTranslation('license')
   const queries = useQueryClient()

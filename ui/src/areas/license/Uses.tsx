@@ -7,7 +7,7 @@ import { shareOf } from './standing'
 
 const names = ['nodes', 'domains', 'tunnel_peers'] as const
 
-/** What the license covers, and how much of it there is. */
+/** What the license covers, and how much is used. */
 export function Uses({ license }: { license: License }) {
   const { t } = useTranslation('license')
   return (

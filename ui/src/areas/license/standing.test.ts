@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { needsCare, shareOf, standingOf } from './standing'
 
-describe('the standing of a license', () => {
+describe('the state of a license', () => {
   it.each([
     ['active', 400, 'active', false],
     ['active', 31, 'active', false],
@@ -9,7 +9,7 @@ describe('the standing of a license', () => {
     ['active', 0, 'expiring', true],
     ['expired', 0, 'expired', true],
     ['invalid', null, 'invalid', true],
-    // One of the future ends late enough, and is not valid all the same.
+    // Not valid yet: its days left do not matter.
     ['invalid', 400, 'invalid', true],
     ['trial', null, 'trial', false],
   ] as const)('%s with %s days left is %s', (status, days_left, standing, care) => {
@@ -18,7 +18,7 @@ describe('the standing of a license', () => {
   })
 })
 
-describe('how much of a limit is used', () => {
+describe('the used share of a limit', () => {
   it.each([
     [10, 5, 0.5],
     [10, 10, 1],

@@ -15,7 +15,7 @@ interface EntryDrawerProps {
   titles: Map<string, string>
 }
 
-/** One entry with the whole text and all that is known about it. */
+/** One entry with its full text and all its fields. */
 export function EntryDrawer({ entry, titles }: EntryDrawerProps) {
   const { t, i18n } = useTranslation('logs')
   return (

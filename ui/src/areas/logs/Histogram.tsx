@@ -4,7 +4,7 @@ import { clockTime, count, exactTime } from '../../kit/text/format'
 import classes from './Logs.module.css'
 import type { Bar } from './log-logic'
 
-/** What the bars count: all entries that match, the newest of them, or those that a live page shows. */
+/** What the bars count: all matching entries, the newest of them, or those shown on a live page. */
 export type Counted = 'all' | 'newest' | 'shown'
 
 interface HistogramProps {
@@ -16,8 +16,8 @@ interface HistogramProps {
 }
 
 /**
- * How many of the loaded entries there are when. A bar narrows the time to its own; with the mouse or with Shift and the arrows one
- * takes several. The bars are one stop of the Tab key.
+ * The number of entries over time. Selecting a bar, or several with the mouse or Shift and the arrow keys, narrows the
+ * period. All bars together are one tab stop.
  */
 export function Histogram({ bars, loaded, counted, onRange }: HistogramProps) {
   const { t } = useTranslation('logs')

@@ -10,7 +10,7 @@ import classes from './Logs.module.css'
 import { levels, rangeSearch, ranges, requestsOfDomains } from './log-logic'
 import { sourcesQuery } from './resources'
 
-/** Which entries to show. It stands in the address; the gateway applies it. */
+/** The filters. They are in the address bar, and the gateway applies them. */
 export function LogFilters({ faults, live }: { faults: Record<string, string>; live: boolean }) {
   const { t } = useTranslation('logs')
   const navigate = useNavigate()

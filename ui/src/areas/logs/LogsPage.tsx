@@ -25,7 +25,7 @@ import { useLogColumns, useSourceTitles } from './log-columns'
 import { barsOf, isFiltered, logQuery, logStream, streamQuery } from './log-logic'
 import { entriesQuery } from './resources'
 
-/** What everything on the gateway says: searched, or as it comes. The filters and the mode stand in the address. */
+/** The logs of everything on the gateway: searched or live. Filters and mode are in the address bar. */
 export default function LogsPage() {
   const { t } = useTranslation('logs')
   const search = useSearch({ strict: false }) as ListSearch

@@ -11,7 +11,7 @@ import { sourcesQuery } from './resources'
 const timeOfDay = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const
 const day = { day: '2-digit', month: 'short' } as const
 
-/** Entries of another day say which. */
+/** The time, with the date unless it is today. */
 function moment(time: string): string {
   const at = new Date(time)
   const clock = at.toLocaleTimeString('en-GB', timeOfDay)
@@ -23,11 +23,11 @@ export function useSourceTitles(): Map<string, string> {
   return useMemo(() => new Map(data?.map(({ name, title }) => [name, title])), [data])
 }
 
-/** One entry in a row: when, how much it matters, who said it, and what. */
+/** The columns for an entry: time, level, source and text. */
 export function useLogColumns(): Column<LogEntry>[] {
   const { t } = useTranslation('logs')
   const titles = useSourceTitles()
-  // They stay the same while entries arrive, so that only new rows are drawn.
+  // Stable while entries arrive, so that only new rows are drawn.
   return useMemo(
     () => [
       {

@@ -8,7 +8,7 @@ const entry = (at: number, level: 'error' | 'warn' | 'info' | 'debug' = 'info') 
 })
 
 describe('the query', () => {
-  it('takes the filters that the gateway knows, and times in UTC', () => {
+  it("has the gateway's filters, and times in UTC", () => {
     const search = { sources: 'dns,ntp', text: 'a b', since: '2026-03-01T12:00:00', q: 'x', until: 'nonsense' }
     expect(logQuery(search)).toEqual({
       sources: 'dns,ntp',
@@ -19,7 +19,7 @@ describe('the query', () => {
     expect(isFiltered({ q: 'x', live: '1' })).toBe(false)
   })
 
-  it('writes times as the inputs show them', () => {
+  it('formats times as the inputs show them', () => {
     const at = new Date('2026-03-01T12:34:56').getTime()
     expect(localInput(at)).toBe('2026-03-01T12:34:56')
     expect(rangeSearch('hour', at)).toEqual({ since: '2026-03-01T11:34:56', until: undefined })
@@ -46,20 +46,20 @@ describe('the bars', () => {
     })
   })
 
-  it('have round borders, for seconds as for years', () => {
+  it('have round bounds, for seconds as for years', () => {
     expect(barsOf([entry(0), entry(1500)]).map(({ from }) => from)).toEqual([0, 1000])
     const years = barsOf([entry(0), entry(20 * 365 * 86_400_000)])
     expect(years.length).toBeLessThanOrEqual(60)
     expect(years.at(-1)?.all).toBe(1)
   })
 
-  it('are none where there is nothing to compare', () => {
+  it('are empty if there is nothing to compare', () => {
     expect(barsOf([])).toEqual([])
     expect(barsOf([entry(0)])).toEqual([])
   })
 })
 
-it('knows where a component speaks', () => {
+it('knows the log sources of a component', () => {
   expect(sourcesOf('dns')).toBe('dns')
   expect(sourcesOf('something new')).toBe('api')
 })

@@ -5,10 +5,10 @@ import { localInput } from '../../kit/text/format'
 
 export const levels = ['error', 'warn', 'info'] as const
 
-/** The only source that says which domain it speaks of. */
+/** The only source whose entries have a domain. */
 export const requestsOfDomains = 'reverse-proxy-access'
 
-/** How many entries one answer has. */
+/** How many entries an answer has. */
 export const pageSize = 500
 
 const plain = ['sources', 'level', 'text', 'domain'] as const
@@ -17,12 +17,12 @@ const times = ['since', 'until'] as const
 const spans = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } as const
 export const ranges = Object.keys(spans) as (keyof typeof spans)[]
 
-/** The filters of the address as the gateway takes them, without the times. */
+/** The filters in the address bar, as the API takes them, without the times. */
 export function streamQuery(search: ListSearch): Record<string, string> {
   return Object.fromEntries(plain.flatMap((name) => (search[name] ? [[name, search[name]]] : [])))
 }
 
-/** The filters of the address as the gateway takes them. A time without a zone is the operator's own. */
+/** The filters in the address bar, as the API takes them. Times are local. */
 export function logQuery(search: ListSearch): Record<string, string> {
   const moments = times.flatMap((name) => {
     const at = new Date(search[name] ?? '')
@@ -31,22 +31,22 @@ export function logQuery(search: ListSearch): Record<string, string> {
   return { ...streamQuery(search), ...Object.fromEntries(moments) }
 }
 
-/** Whether the list shows less than everything. */
+/** Whether any filter is set. */
 export const isFiltered = (search: ListSearch) => Object.keys(logQuery(search)).length > 0
 
-/** The entries as they come, for the same filters. Other filters are another stream. */
+/** The filtered entries, live. Each filter gets a stream of its own. */
 export function logStream(query: Record<string, string>): Stream<LogEntry> {
   const text = new URLSearchParams({ ...query, limit: '200' }).toString()
   return new Stream<LogEntry>(`/logs/live?${text}`, { key: ({ id }) => id, limit: 2000 })
 }
 
-/** The address of what is since so long ago. */
+/** The search parameters for a period until now. */
 export const rangeSearch = (range: keyof typeof spans, now: number): ListSearch => ({
   since: localInput(now - spans[range]),
   until: undefined,
 })
 
-/** The minutes before and after an entry, from every source. */
+/** The search parameters for the minute before and after an entry, from every source. */
 export const aroundSearch = ({ time }: Pick<LogEntry, 'time'>): ListSearch => ({
   since: localInput(Date.parse(time) - 60_000),
   until: localInput(Date.parse(time) + 60_000),
@@ -63,7 +63,7 @@ export interface Bar {
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800]
 const most = 60
 
-/** The entries counted by equal spans of time; at most 60 bars, whose borders are round. */
+/** Counts entries by equal periods with round bounds; at most 60 bars. */
 export function barsOf(entries: readonly Pick<LogEntry, 'time' | 'level'>[]): Bar[] {
   const moments = entries.map(({ time }) => Date.parse(time))
   if (moments.length < 2) return []
@@ -91,7 +91,7 @@ export function barsOf(entries: readonly Pick<LogEntry, 'time' | 'level'>[]): Ba
   return bars
 }
 
-/** The logs of a component of the gateway. */
+/** The log sources of a component. */
 const componentSources: Record<string, string> = {
   'reverse-proxy': 'reverse-proxy,reverse-proxy-access',
   'forward-proxy': 'forward-proxy,forward-proxy-access',

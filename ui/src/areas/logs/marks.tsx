@@ -6,7 +6,7 @@ import { Badge } from '../../kit/state/StateBadge'
 const tones = { error: 'bad', warn: 'warn', info: 'off', debug: 'off' } as const
 const icons = { error: undefined, warn: undefined, info: IconInfoCircle, debug: IconBug }
 
-/** How much an entry matters: colour, icon and word. */
+/** The level of an entry: colour, icon and word. */
 export function LevelBadge({ level }: { level: LogEntry['level'] }) {
   const { t } = useTranslation('logs')
   return (

@@ -8,7 +8,7 @@ export const sourcesQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-/** Entries that match, newest first; the next page is older. */
+/** Matching entries, newest first; the next page is older. */
 export const entriesQuery = (query: Record<string, string>) =>
   infiniteQueryOptions({
     queryKey: ['logs', query],

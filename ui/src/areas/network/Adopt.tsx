@@ -30,12 +30,12 @@ const proposalQuery = {
     proposed: await unwrap(http.GET('/network/setup')),
   }),
   refetchOnWindowFocus: false,
-  // What is being edited must not change under the operator's hands.
+  // The form must not change while the user edits it.
   staleTime: Number.POSITIVE_INFINITY,
   gcTime: 0,
 }
 
-/** Makes networks of links that are there already: choose, see what that changes, do it at once, see that it works. */
+/** Makes networks of existing interfaces: choose, preview, apply at once, and check that it works. */
 export default function Adopt() {
   const { t } = useTranslation('network')
   const [done, setDone] = useState<Done | null>(null)
@@ -87,7 +87,7 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
     mutationFn: () =>
       setUp(wish.networks, { ...wish.sources, ...beyond }, { reason: t('adopt.title'), confirm_within: 0 }),
     onSuccess: async ({ value, applied }) => {
-      // What is live is proven on the next page.
+      // The next page shows what is live.
       if (applied.some(({ state }) => state !== 'live')) toastApplied(t('adopt.done', { count }), applied)
       onDone({ networks: wish.networks, site: beyond.site, changes: value.changes })
       await queries.invalidateQueries({ queryKey: adoptableQuery.queryKey })

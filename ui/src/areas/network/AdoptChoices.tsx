@@ -13,7 +13,10 @@ interface AdoptChoicesProps {
   onSources: (sources: Sources) => void
 }
 
-/** Which links, into which zones, with which addresses, what the machines there get, and where that comes from. */
+/**
+ * Which interfaces, in which zones, with which addresses, which services their clients get, and the servers behind
+ * those.
+ */
 export function AdoptChoices({ choices, onChoices, sources, onSources }: AdoptChoicesProps) {
   const { t } = useTranslation('network')
   const change = (name: string, part: Partial<Choice>) =>

@@ -8,7 +8,7 @@ import { Notice } from '../../kit/state/Notice'
 import { paths } from '../../paths'
 import { adoptableQuery } from './useLinks'
 
-/** Says that there are links nobody declared, and leads to where that is done. */
+/** Says that some interfaces are not managed, and links to the page for that. */
 export default function AdoptOffer({ first }: { first?: boolean }) {
   const { t } = useTranslation('network')
   const canEdit = useCanEdit()

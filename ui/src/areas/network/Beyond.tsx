@@ -7,14 +7,14 @@ import { type Beyond as Chosen, noSite, noVpn, usualPorts } from './adoption'
 interface BeyondProps {
   chosen: Chosen
   onChosen: (chosen: Chosen) => void
-  /** What the gateway complains about, by the names of its fields. */
+  /** The gateway's errors, by field. */
   complaints: Record<string, string> | undefined
 }
 
-/** The fields that complaints are shown at. */
+/** The fields here that show errors. */
 export const beyondFields = ['site.name', 'site.address', 'site.port', 'vpn.peer', 'vpn.endpoint']
 
-/** The first site and the first device of a VPN. Either may be left out. */
+/** The first site and the first VPN device, both optional. */
 export function Beyond({ chosen, onChosen, complaints }: BeyondProps) {
   const { t } = useTranslation('network')
   const { site, vpn } = chosen

@@ -53,7 +53,7 @@ function useForm() {
   }
 }
 
-/** A new interface; a draft comes along for a tunnel that has no zone. */
+/** The form for a new interface. A tunnel without a zone can fill it in. */
 export function Create() {
   const draft = useDraft()
   return <CreateDrawer {...useForm()} defaults={{ ...defaults, ...draft }} />
@@ -74,7 +74,7 @@ export function Edit() {
   )
 }
 
-/** The addresses of an interface; those of a tunnel belong to the tunnel. */
+/** The addresses of an interface. Those of a tunnel belong to the tunnel. */
 function Addresses({ row }: { row: NetworkInterface }) {
   const { t } = useTranslation('network')
   const { data = [] } = useQuery(addressesQuery)
@@ -104,7 +104,7 @@ function Addresses({ row }: { row: NetworkInterface }) {
   )
 }
 
-/** What the kernel knows of it now. */
+/** The interface's live state in the kernel. */
 function LiveFacts({ row }: { row: NetworkInterface }) {
   const { t } = useTranslation('network')
   const { links, rates } = useLinks()

@@ -18,7 +18,7 @@ import { useLinks, useZoneNames } from './useLinks'
 
 export { Create, Edit } from './InterfaceForm'
 
-/** A declared interface and the link it is; nothing is known of the link before the kernel was asked. */
+/** A managed interface with its live state, once known. */
 type Row = NetworkInterface & { link?: NetworkLink }
 
 const states: LinkState[] = ['up', 'no-carrier', 'down', 'missing']

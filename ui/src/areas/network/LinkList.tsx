@@ -15,7 +15,7 @@ export interface NetworkProps {
   counts: Map<string, ZoneCounts>
 }
 
-/** What the picture shows, where there is no room for one. */
+/** A list of what the picture shows, for narrow screens. */
 export function LinkList({ links, rates, counts }: NetworkProps) {
   const { t } = useTranslation('network')
   return (

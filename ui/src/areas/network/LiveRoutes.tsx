@@ -4,7 +4,7 @@ import { ResourceList } from '../../kit/list/ResourceList'
 import { Badge } from '../../kit/state/StateBadge'
 import { isOurs, liveRoutes, protocolOf, tableOf, valuesOf, withIds } from './live-routes'
 
-/** The kernel's routes of all tables, whoever made them. */
+/** The kernel's routes in all tables, including those of other programs. */
 export default function LiveRoutes() {
   const { t } = useTranslation('network')
   const { data = [] } = useQuery({ queryKey: [liveRoutes.kind], queryFn: liveRoutes.list })

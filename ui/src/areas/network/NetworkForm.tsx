@@ -28,7 +28,10 @@ const defaults = {
 const isVlan = ({ on }: Values) => on === 'vlan'
 const leases = ({ dhcp }: Values) => Boolean(dhcp)
 
-/** A new network in one go: its interface, zone and address, and what the gateway does there. All of it is stored, or nothing. */
+/**
+ * The form for a new network: its interface, zone and address, and the gateway's services there. All of it is stored,
+ * or nothing.
+ */
 export default function NetworkForm() {
   const { links } = useLinks()
   const zones = useZoneNames()

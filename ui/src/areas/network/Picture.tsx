@@ -12,7 +12,7 @@ import { PictureCard } from './PictureCard'
 import { useLinks, useZoneCounts } from './useLinks'
 import { zoneWords } from './words'
 
-/** The network as it is now: drawn where there is room, a list on a phone. */
+/** The network as it is now: a drawing, or a list on a phone. */
 export function Picture() {
   const { t } = useTranslation('network')
   const { links, rates, queries } = useLinks()

@@ -10,10 +10,10 @@ import { addressMark, cardWords, kindWords, rateWords } from './words'
 
 const icons = { live: IconCircleCheck, warn: IconAlertTriangle, bad: IconCircleX, off: IconCircleDashed }
 const inner = size.card - 24
-/** What a letter takes: of a monospaced address, and at most of a word beside it. */
+/** The width of a character: of an address, which is monospaced, and at most of a word next to it. */
 const letter = { mono: 6.9, word: 6.2 }
 
-/** One link of the picture. What is declared leads to its form. */
+/** One interface of the picture. A managed one links to its form. */
 export function PictureCard({ card, rate }: { card: Card; rate: Rate | undefined }) {
   const { t } = useTranslation('network')
   const { link, x, y, width, height, shown } = card

@@ -19,12 +19,12 @@ import { PeerConfig } from '../tunnels/Config'
 import { peersQuery, tunnelsQuery } from '../tunnels/resources'
 import classes from './Adopt.module.css'
 
-/** How often the gateway is asked again while something does not work yet. */
+/** The interval while something does not work yet, in milliseconds. */
 const again = 5000
-/** A lookup is audited: one that keeps failing is made less and less often, but at least once in so long. */
+/** Lookups are audited, so one that keeps failing is repeated ever more slowly, up to this interval. */
 const seldom = 300_000
 
-/** The name that is looked up to see whether names resolve: it is reserved and always exists. */
+/** The name to look up: it is reserved and always exists. */
 const probe = 'example.com'
 
 /** What was set up. */
@@ -34,7 +34,7 @@ export interface Done {
   changes: readonly { kind: string; id: string }[]
 }
 
-/** Shows that what was set up works: each service is asked, not believed. */
+/** Checks that the new networks work by asking each service. */
 export function Proof({ networks, site, changes }: Done) {
   const { t } = useTranslation('network')
   const made = (kind: string) => changes.find((change) => change.kind === kind)?.id
@@ -79,7 +79,7 @@ function Line({ name, tone, children }: { name: string; tone: Tone; children: Re
   )
 }
 
-/** Looks a name up at the address that the machines inside ask. */
+/** Looks up a name at the address that the clients use. */
 function Names({ server }: { server: string }) {
   const { t } = useTranslation('network')
   const { data } = useQuery({
@@ -125,7 +125,7 @@ function Clock() {
   )
 }
 
-/** Whether the server behind the new site answers the proxy. */
+/** Whether the new site's server answers the proxy. */
 function Answers({ site, backend = '' }: { site: FirstSite; backend?: string }) {
   const { t } = useTranslation('network')
   const row = useLive().server({ backend_id: backend, name: 'server-1' })
@@ -139,7 +139,7 @@ function Answers({ site, backend = '' }: { site: FirstSite; backend?: string }) 
   )
 }
 
-/** What the first device of the VPN needs. */
+/** What the first VPN device needs. */
 function Device({ id }: { id: string }) {
   const { t } = useTranslation('network')
   const peer = useQuery(peersQuery).data?.find((one) => one.id === id)

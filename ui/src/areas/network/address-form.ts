@@ -1,7 +1,7 @@
 import type { Fields } from '../../kit/form/fields'
 import { withPrefix } from './address-rows'
 
-/** What an address has, whichever interface it is on. */
+/** The fields of an address on any interface. */
 export const addressFields: Fields<'network.ip-address'> = [
   { name: 'address', type: 'mono', split: withPrefix },
   { name: 'prefix', type: 'number' },

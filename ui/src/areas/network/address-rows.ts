@@ -4,14 +4,14 @@ import type { BoundAddress, Link } from './links'
 
 export interface AddressRow extends BoundAddress {
   id: string
-  /** The name of the link that has it, or should. */
+  /** The interface that has it, or should have it. */
   link: string
-  /** Whether it is there, or on another node. */
+  /** Whether it is bound here, bound on another node, or not bound. */
   state: 'bound' | 'elsewhere' | 'notBound'
   tone: Tone
 }
 
-/** The addresses of all links, ours and those that somebody else bound. In a cluster, a virtual address may be on another node. */
+/** The addresses of all interfaces, managed and unmanaged. In a cluster, a virtual address may be on another node. */
 export function addressRows(links: readonly Link[], vip?: VipStatus): AddressRow[] {
   return links.flatMap(({ name, declared, addresses }) =>
     addresses.map((address) => {
@@ -29,7 +29,7 @@ export function addressRows(links: readonly Link[], vip?: VipStatus): AddressRow
   )
 }
 
-/** An address with its prefix length, as people write it: 10.20.0.1/24. */
+/** Splits an address with its prefix length, such as 10.20.0.1/24. */
 export function withPrefix(text: string) {
   const [, address, prefix] = /^\s*([0-9a-fA-F:.]+)\/(\d{1,3})\s*$/.exec(text) ?? []
   return address && prefix ? { address, prefix: Number(prefix) } : undefined

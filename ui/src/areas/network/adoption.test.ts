@@ -32,7 +32,7 @@ const lan = network('lan0', {
 const wan = network('wan0', { role: 'wan', addresses: ['198.51.100.7/24'], gateway: '198.51.100.1' })
 const proposed = { networks: [wan, lan], upstream_forwards: ['9.9.9.9'], time_servers: ['pool.ntp.org'] }
 
-it('proposes what the gateway does, for links that are there', () => {
+it("proposes the gateway's services for existing interfaces", () => {
   const choices = proposal([find('lan0'), find('wan0'), find('eth9')], proposed)
   expect(choices.map(({ link, take, network: { role } }) => [link.name, take, role])).toEqual([
     ['wan0', true, 'wan'],
@@ -50,14 +50,14 @@ it('hands out the half of the network without the gateway, and follows the addre
   expect(withAddresses(wan, [])).toMatchObject({ addresses: [], gateway: '' })
 })
 
-it('serves what is inside, and nothing outside', () => {
+it('serves the inside, but not the outside', () => {
   expect(withZone(lan, 'dmz')).toEqual({ ...lan, role: 'dmz' })
   expect(withZone(lan, 'wan')).toMatchObject({ role: 'wan', dhcp: false, dns: false, ntp: false, internet: false })
   expect(withZone(wan, 'lan')).toMatchObject({ role: 'lan', gateway: '', ...served, range_start: '198.51.100.128' })
   expect(withZone(network('eth2', { role: 'wan' }), 'lan')).toMatchObject({ dhcp: false, dns: false, internet: true })
 })
 
-it('sends what was chosen, and sources only if they are others', () => {
+it('sends what was chosen, and sources only if they changed', () => {
   const choices = proposal([find('lan0'), find('wan0')], proposed).map((one) => ({
     ...one,
     take: one.link.name === 'lan0',

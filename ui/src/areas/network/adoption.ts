@@ -2,14 +2,14 @@ import { answer, http } from '../../api/client'
 import type { Adoptable, FirstSite, FirstVpn, NetworkProposal, ProposedNetwork } from '../../api/types'
 import { networkOf, propose } from '../dhcp/subnet'
 
-/** What the operator wants of a link that nobody declared. */
+/** The user's choice for an unmanaged interface. */
 export interface Choice {
   link: Adoptable
   take: boolean
   network: ProposedNetwork
 }
 
-/** What concerns all networks. */
+/** Settings for all networks. */
 export interface Sources {
   upstream_forwards: string[]
   time_servers: string[]
@@ -25,7 +25,7 @@ export const usualPorts = { http: 80, https: 443 } as const
 export const noSite: FirstSite = { name: '', scheme: 'http', address: '', port: usualPorts.http }
 export const noVpn: FirstVpn = { peer: '', endpoint: '' }
 
-/** What is proposed for the links; those that are part of another one are not among them. */
+/** The proposal for the interfaces. Those that are part of another one are left out. */
 export function proposal(links: readonly Adoptable[], { networks }: NetworkProposal): Choice[] {
   return networks.flatMap((network) => {
     const link = links.find(({ name }) => name === network.name)
@@ -33,19 +33,19 @@ export function proposal(links: readonly Adoptable[], { networks }: NetworkPropo
   })
 }
 
-/** What the gateway does for the machines of a network. */
+/** The gateway's services for a network. */
 export const services = ['dhcp', 'dns', 'ntp', 'internet'] as const
 
 const bare = (bound: string) => bound.split('/')[0] ?? ''
 
-/** The half of the network of the first IPv4 address that is handed out. */
+/** The DHCP range for the first IPv4 address: the half of its network without the gateway. */
 export function rangeOf(addresses: readonly string[]) {
   const bound = addresses.find(networkOf) ?? ''
   const { range_start, range_end } = propose(networkOf(bound), [bare(bound)])
   return { range_start, range_end }
 }
 
-/** A network with other addresses: what is handed out follows them. */
+/** Changes a network's addresses; the DHCP range follows. */
 export function withAddresses(network: ProposedNetwork, addresses: string[]): ProposedNetwork {
   const range = rangeOf(addresses)
   const served = addresses.length > 0 && network.role !== 'wan'
@@ -60,7 +60,7 @@ export function withAddresses(network: ProposedNetwork, addresses: string[]): Pr
   }
 }
 
-/** A network in another zone: the gateway serves what is inside, and nothing outside. */
+/** Changes a network's zone. The gateway offers its services everywhere but in the WAN zone. */
 export function withZone(network: ProposedNetwork, role: string): ProposedNetwork {
   if ((role === 'wan') === (network.role === 'wan')) return { ...network, role }
   const inside = role !== 'wan'
@@ -80,16 +80,16 @@ export function withZone(network: ProposedNetwork, role: string): ProposedNetwor
 
 const taken = (choices: readonly Choice[]) => choices.filter(({ take }) => take).map(({ network }) => network)
 
-/** Whether a network inside is to reach the internet. */
+/** Whether any chosen network should reach the internet. */
 export const reachesOut = (choices: readonly Choice[]) => taken(choices).some(({ internet }) => internet)
 
 type Intent = { preview: boolean } | { reason: string; confirm_within: number }
 
-/** Sets networks up, or says what that would change. */
+/** Sets up networks, or previews that. */
 export const setUp = (networks: ProposedNetwork[], further: Partial<Sources & Beyond>, intent: Intent) =>
   answer(http.POST('/network/setup', { body: { networks, ...further, ...intent } }))
 
-/** Of what concerns all networks, only what differs from what there is. */
+/** The request for these choices. Settings for all networks are only sent if they changed. */
 export function setupOf(choices: readonly Choice[], sources: Sources, was: NetworkProposal) {
   const same = (a: readonly string[], b: readonly string[]) => JSON.stringify(a) === JSON.stringify(b)
   const { upstream_forwards, time_servers, masquerade } = sources

@@ -11,7 +11,7 @@ export const bondModes = [
   'broadcast',
 ]
 
-/** Of the fields that belong to some types alone, only those of the chosen type are sent. */
+/** Fields that only some types have are cleared for the others. */
 export const interfaceShape = {
   read: (row: Values): Values => ({ ...row, parent: row.parent || null, bond_mode: row.bond_mode ?? 'active-backup' }),
   write: (values: Values): Values => {

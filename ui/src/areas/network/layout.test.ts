@@ -20,7 +20,7 @@ const tower = join(
 const overlap = (a: Box, b: Box) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height
 
-/** The lines of a path that goes up, down and sideways, as boxes without a width or a height. */
+/** Converts a path of straight lines to boxes without width or height. */
 function straight(path: string): Box[] {
   const at = { x: 0, y: 0 }
   return [...path.matchAll(/([MHV])([\d.]+)(?: ([\d.]+))?/g)].flatMap(([, verb, first, second]) => {
@@ -34,7 +34,7 @@ function straight(path: string): Box[] {
 }
 
 describe('the picture', () => {
-  it('groups by zone: outside, inside, the others, and last what has none', () => {
+  it('groups by zone: outside, inside, the others, and those without a zone last', () => {
     const zones = [...byZone(tower)].map(([zone, links]) => [zone, links.map(({ name }) => name)])
     expect(zones).toEqual([
       ['wan', ['eth5']],
@@ -44,14 +44,14 @@ describe('the picture', () => {
     ])
   })
 
-  it('puts what is made of others before the others', () => {
+  it('puts interfaces made of others before those', () => {
     const lan = byZone(tower).get('lan') ?? []
     expect(groups(lan).map((group) => group.map((column) => column.map(({ name }) => name)))).toEqual([
       [['bond0.10'], ['bond0'], ['eth0', 'eth1']],
     ])
   })
 
-  it('draws each link once and lets nothing overlap, however many there are', () => {
+  it('draws each interface once without overlaps, however many there are', () => {
     const many = join(Array.from({ length: 60 }, (_, index) => declare(`eth${index}`, { role: `zone${index % 4}` })))
     for (const links of [tower, many]) {
       const { bands, width, height } = layOut(links, 1000)
@@ -69,18 +69,18 @@ describe('the picture', () => {
     }
   })
 
-  it('has a line to each zone and from each link to those under it', () => {
+  it('has a line to each zone, and from each interface to those below it', () => {
     const { trunks, edges } = layOut(tower, 1000)
     expect(trunks).toHaveLength(4)
     expect(edges.map(({ key }) => key)).toEqual(['bond0.10 bond0', 'bond0 eth0', 'bond0 eth1'])
   })
 
-  it('has zones side by side, as many as have room', () => {
+  it('puts zones side by side, as many as fit', () => {
     const rows = (room: number) => [...new Set(layOut(tower, room).bands.map(({ y }) => y))].length
     expect([rows(3000), rows(1200), rows(500)]).toEqual([1, 3, 4])
   })
 
-  it('leads no line through a zone or the gateway', () => {
+  it('draws no line through a zone or the gateway', () => {
     for (const room of [500, 1200, 3000]) {
       const { trunks, bands, gateway } = layOut(tower, room)
       for (const { path } of trunks) {
@@ -91,7 +91,7 @@ describe('the picture', () => {
     }
   })
 
-  it('says in words, not by a line, what is made of a link in another zone', () => {
+  it('says in words, not by a line, what is made of an interface in another zone', () => {
     const apart = join([
       declare('lan0', { role: 'lan' }),
       declare('lan0.20', { type: 'vlan', role: 'guest', parent: 'lan0' }),
@@ -99,7 +99,7 @@ describe('the picture', () => {
     expect(layOut(apart, 1000).edges).toEqual([])
   })
 
-  it('is there without any link, and with links that lead back to each other', () => {
+  it('handles no interfaces, and loops of interfaces', () => {
     expect(layOut([], 1000).height).toBe(size.gateway.height)
     const ring = join([
       declare('a', { type: 'bridge', members: ['b'] }),
@@ -108,7 +108,7 @@ describe('the picture', () => {
     expect(layOut(ring, 1000).bands[0]?.cards).toHaveLength(2)
   })
 
-  it('counts the addresses that have no room', () => {
+  it('counts the addresses that do not fit', () => {
     const addresses = Array.from({ length: mostAddresses + 3 }, (_, index) => live(`10.0.0.${index}`, 24))
     const links = joinLinks({
       declared: [],

@@ -9,12 +9,12 @@ export interface Box {
 
 export interface Card extends Box {
   link: Link
-  /** The addresses that have room. */
+  /** The addresses that fit. */
   shown: BoundAddress[]
 }
 
 export interface Band extends Box {
-  /** Undefined for links that belong to no zone. */
+  /** Undefined for interfaces without a zone. */
   zone: string | undefined
   cards: Card[]
 }
@@ -31,7 +31,7 @@ export interface Picture {
   bands: Band[]
   /** From the gateway to each zone. */
   trunks: Line[]
-  /** From a vlan, a bridge or a bond to the links under it. */
+  /** From a VLAN, a bridge or a bond to the interfaces below it. */
   edges: Line[]
 }
 
@@ -39,29 +39,29 @@ export const size = {
   gateway: { width: 108, height: 60 },
   trunk: 30,
   card: 252,
-  /** The upper edge of a card's first address, and from one to the next. */
+  /** The top of a card's first address, and the height of an address line. */
   head: 50,
   line: 18,
   foot: 28,
-  /** Between columns there is room for lines, between rows there is not much to see. */
+  /** Lines run between columns, not between rows. */
   column: 36,
   row: 12,
   pad: 12,
   title: 30,
   band: 14,
-  /** Over each row of bands, for the lines to them. */
+  /** Space above each row of bands, for the lines to them. */
   bus: 22,
 }
 
-/** More links than these are a list, not a picture. */
+/** With more interfaces, a list is shown instead. */
 export const mostLinks = 200
 
-/** More addresses than these are counted, not drawn. */
+/** With more addresses, the rest are counted. */
 export const mostAddresses = 4
 
 /**
- * The gateway, and its zones beside each other in as many rows as they need. Lines to the zones run between the rows, so that they cross
- * nothing. In a zone, what is made of other links stands before them; what belongs together stays together.
+ * The gateway, with its zones next to each other in as many rows as needed. Lines to the zones run between the rows, so
+ * that they cross nothing. Within a zone, connected interfaces stay together, and those made of others come first.
  */
 export function layOut(links: readonly Link[], room: number): Picture {
   const left = size.gateway.width + size.trunk
@@ -102,7 +102,7 @@ const moved = (band: Band, { x, y }: { x: number; y: number }): Band => ({
 
 const first = ['wan', 'lan']
 
-/** Links by the zone they serve: their own, or that of what is made of them. Those without one come last. */
+/** Interfaces by zone: their own, else that of an interface on top of them. Those without a zone come last. */
 export function byZone(links: readonly Link[]): Map<string | undefined, Link[]> {
   const above = (name: string) => links.filter(({ under }) => under.includes(name))
   const zoneOf = (link: Link, seen: string[] = []): string | undefined => {
@@ -122,7 +122,7 @@ export function byZone(links: readonly Link[]): Map<string | undefined, Link[]> 
   return new Map([...zones].sort(([a], [b]) => rank(a) - rank(b) || String(a).localeCompare(String(b))))
 }
 
-/** Groups of links side by side, in as many rows as they need. */
+/** Groups of interfaces side by side, in as many rows as needed. */
 function layBand(zone: string | undefined, links: Link[], room: number): Band {
   const cards: Card[] = []
   const start = { x: size.pad, y: size.title }
@@ -157,7 +157,7 @@ function bodyOf({ addresses }: Link): Pick<Card, 'shown' | 'height'> {
   return { shown, height: size.head + lines * size.line + size.foot }
 }
 
-/** Links that hang together, each group in columns: what is made of others before the others. */
+/** Groups of connected interfaces, each in columns: those made of others come before the others. */
 export function groups(links: readonly Link[]): Link[][][] {
   const names = new Map(links.map((link) => [link.name, link]))
   const under = (link: Link) => link.under.flatMap((name) => names.get(name) ?? [])
@@ -174,7 +174,7 @@ export function groups(links: readonly Link[]): Link[][][] {
       waiting.push(...above(next), ...under(next))
     }
     const depth = new Map<Link, number>()
-    // No chain is longer than the group; what leads back to itself ends there.
+    // No chain is longer than its group, so this also ends a loop.
     const sink = (one: Link, level: number) => {
       if (level >= group.length || (depth.get(one) ?? -1) >= level) return
       depth.set(one, level)
@@ -191,7 +191,9 @@ export function groups(links: readonly Link[]): Link[][][] {
 
 const byName = (a: Link, b: Link) => a.name.localeCompare(b.name, 'en', { numeric: true })
 
-/** Lines to the next column. Where a link is made of one in another zone or further away, its card says so in words. */
+/**
+ * Lines to the next column. If an interface is made of one further away or in another zone, its card says so in words.
+ */
 function edgesOf({ cards }: Band): Line[] {
   const named = new Map(cards.map((card) => [card.link.name, card]))
   return cards.flatMap((card) =>
@@ -203,7 +205,7 @@ function edgesOf({ cards }: Band): Line[] {
   )
 }
 
-/** From the gateway, through the space before all bands and the space over this one's row, down to the band. */
+/** From the gateway, along the space left of all bands and the space above the band's row, down to the band. */
 function trunk(gateway: Box, band: Box): string {
   const [start, middle] = [gateway.x + gateway.width, gateway.y + gateway.height / 2]
   return `M${start} ${middle}H${start + size.trunk / 2}V${band.y - size.bus / 2}H${band.x + 2 * size.pad}V${band.y}`
@@ -216,7 +218,7 @@ function across(from: Box, to: Box): string {
   return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`
 }
 
-/** As much of a text as has room, without its middle. */
+/** Shortens a text to a number of characters, by cutting out the middle. */
 export function shorten(text: string, room: number): string {
   const most = Math.floor(room)
   if (text.length <= most) return text

@@ -8,8 +8,8 @@ import { bind, declare, find, live, plug } from './samples'
 const nothing = { declared: [], addresses: [], live: [], adoptable: [] }
 const only = (part: Partial<Parameters<typeof joinLinks>[0]>) => joinLinks({ ...nothing, ...part })
 
-describe('a link', () => {
-  it('is as the kernel says, and missing when the kernel does not know it', () => {
+describe('an interface', () => {
+  it("has the kernel's state, or is missing", () => {
     const links = only({
       declared: ['a', 'b', 'c', 'd'].map((name) => declare(name)),
       live: [plug('a'), plug('b', { flags: ['UP', 'NO-CARRIER'] }), plug('c', { flags: [] })],
@@ -18,12 +18,12 @@ describe('a link', () => {
     expect(links.map(toneOf)).toEqual(['live', 'warn', 'bad', 'bad'])
   })
 
-  it('that was switched off may be away', () => {
+  it('that is off may be down', () => {
     const [link] = only({ declared: [declare('br0', { active: false })] })
     expect(link && toneOf(link)).toBe('off')
   })
 
-  it('is shown once, whether declared, there or both; the loopback is not', () => {
+  it('is listed once, whether configured, live or both; loopback is not listed', () => {
     const links = only({
       declared: [declare('eth10'), declare('eth2')],
       live: [plug('eth2'), plug('eth3'), plug('lo', { link_type: 'loopback' })],
@@ -31,7 +31,7 @@ describe('a link', () => {
     expect(links.map(({ name }) => name)).toEqual(['eth2', 'eth3', 'eth10'])
   })
 
-  it('knows what is under it from its row, or from what could be adopted', () => {
+  it('knows what is below it from its row, or from the adoptable interfaces', () => {
     const links = only({
       declared: [declare('eth0.20', { type: 'vlan', parent: 'eth0', vlan_id: 20 })],
       live: [plug('br0')],
@@ -48,7 +48,7 @@ describe('an address', () => {
     live: [plug('lan0', { addr_info: [live('10.0.0.1', 24), live('10.0.0.77', 24), live('fe80::1', 64, 'link')] })],
   })
 
-  it('is ours, virtual, or bound by somebody else; link-local ones do not count', () => {
+  it('is managed, virtual, or unmanaged; link-local ones do not count', () => {
     expect(links[0]?.addresses.map(({ text, kind, bound }) => [text, kind, bound])).toEqual([
       ['10.0.0.1/24', 'managed', true],
       ['10.0.0.9/24', 'vip', false],
@@ -56,7 +56,7 @@ describe('an address', () => {
     ])
   })
 
-  it('of a tunnel is the tunnel’s, and managed', () => {
+  it('of a tunnel belongs to the tunnel, and is managed', () => {
     const [wg] = only({ live: [plug('wg0', { tunnel: true, addr_info: [live('10.7.0.1', 24)] })] })
     expect([wg?.type, wg?.addresses.map(({ kind }) => kind)]).toEqual(['wireguard', ['managed']])
     expect(wg && isManaged(wg)).toBe(true)
@@ -64,7 +64,7 @@ describe('an address', () => {
     expect(other && isManaged(other)).toBe(false)
   })
 
-  it('has a row whether it is ours or not', () => {
+  it('has a row whether it is managed or not', () => {
     expect(addressRows(links).map(({ id, link, tone }) => [id, link, tone])).toEqual([
       ['id of 10.0.0.1', 'lan0', 'live'],
       ['id of 10.0.0.9', 'lan0', 'bad'],
@@ -100,13 +100,13 @@ describe('a rate', () => {
     })
   })
 
-  it('is unknown after a long pause, and when a counter began anew', () => {
+  it('is unknown after a long pause, and if a counter was reset', () => {
     expect(sample([plug('eth0', { rx_bytes: 6000 })], 60_000, first).rates).toEqual({})
     expect(sample([plug('eth0', { rx_bytes: 5 })], 3000, first).rates).toEqual({})
   })
 })
 
-it('sends of the fields of some types only those of the chosen one', () => {
+it('clears fields that the type does not have', () => {
   const values = { type: 'bridge', parent: 'eth0', vlan_id: 20, members: ['eth1'], bond_mode: '802.3ad' }
   expect(interfaceShape.write(values)).toEqual({ ...values, parent: '', vlan_id: null, bond_mode: null })
   expect(interfaceShape.write({ ...values, type: 'vlan' })).toEqual({
@@ -117,7 +117,7 @@ it('sends of the fields of some types only those of the chosen one', () => {
   })
 })
 
-it('can be listened on at its addresses, first of all inside', () => {
+it('offers its addresses to listen on, inside ones first', () => {
   const links = only({
     declared: [declare('eth0', { role: 'wan' }), declare('eth1', { role: 'lan' }), declare('eth2')],
     addresses: [bind('eth0', '198.51.100.1', 24), bind('eth1', '10.10.0.1', 24), bind('eth1', '2001:db8::1', 64)],

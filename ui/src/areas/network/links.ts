@@ -4,16 +4,16 @@ import type { Tone } from '../../kit/state/Notice'
 
 export type LinkState = 'up' | 'no-carrier' | 'down' | 'missing'
 
-/** An address as it is: ours, a virtual one, or one that somebody else bound. */
+/** An address: managed, virtual or unmanaged. */
 export interface BoundAddress {
   text: string
   kind: 'managed' | 'vip' | 'manual'
-  /** Whether the kernel has it. */
+  /** Whether it is in the kernel. */
   bound: boolean
   stored?: IpAddress
 }
 
-/** A link: what is declared of it and what the kernel knows of it, either of which may be missing. */
+/** An interface: its configuration and its live state, either of which may be missing. */
 export interface Link {
   name: string
   type: NetworkInterface['type'] | undefined
@@ -21,12 +21,12 @@ export interface Link {
   declared?: NetworkInterface
   live?: LiveLink
   state: LinkState
-  /** The links under it: the parent of a vlan, the members of a bond or a bridge. */
+  /** The interfaces below it: the parent of a VLAN, the members of a bond or a bridge. */
   under: string[]
   addresses: BoundAddress[]
 }
 
-/** What is known of the network, each part from its own place. */
+/** The data that the interfaces are joined from. */
 export interface Known {
   declared: readonly NetworkInterface[]
   addresses: readonly IpAddress[]
@@ -40,19 +40,19 @@ export function stateOf(live: LiveLink | undefined): LinkState {
   return live.flags.includes('LOWER_UP') ? 'up' : 'no-carrier'
 }
 
-/** What was switched off may be away; what was not is broken then. */
+/** An interface that is off may be down; one that is on is then broken. */
 export function toneOf({ state, declared }: Pick<Link, 'state' | 'declared'>): Tone {
   if (state === 'up') return 'live'
   if (state === 'no-carrier') return 'warn'
   return declared?.active ? 'bad' : 'off'
 }
 
-/** Whether the gateway manages a link. A tunnel of its own is managed, even without a zone. */
+/** Whether the gateway manages an interface. Its own tunnels are managed even without a zone. */
 export const isManaged = ({ declared, live }: Pick<Link, 'declared' | 'live'>) => !!declared || !!live?.tunnel
 
 const collator = new Intl.Collator('en', { numeric: true })
 
-/** Every link that is declared or there, by name; the loopback is nobody's business. */
+/** All configured or live interfaces by name, without loopback. */
 export function joinLinks({ declared, addresses, live, adoptable }: Known): Link[] {
   const rows = new Map(declared.map((one) => [one.name, one]))
   const lives = new Map(live.filter(({ link_type }) => link_type !== 'loopback').map((one) => [one.ifname, one]))
@@ -77,8 +77,8 @@ export function joinLinks({ declared, addresses, live, adoptable }: Known): Link
 }
 
 /**
- * The addresses of one link: ours first, then those that are bound without us. Those of a tunnel belong to the tunnel. Link-local
- * ones do not count.
+ * The addresses of one interface: managed ones first, then unmanaged ones. A tunnel's addresses belong to the tunnel.
+ * Link-local ones are left out.
  */
 function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAddress[] {
   const bound = new Set(
@@ -101,7 +101,7 @@ function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAd
 
 const bare = (text: string) => text.split('/')[0] ?? ''
 
-/** The gateway's own addresses by interface, as choices: those inside first. */
+/** The gateway's own addresses by interface, as choices. Those in the WAN zone come last. */
 export function ownAddresses(links: readonly Link[]) {
   const inside = (one: Link) => Number(one.zone !== 'wan')
   return links
@@ -113,7 +113,7 @@ export function ownAddresses(links: readonly Link[]) {
     }))
 }
 
-/** The names of links that something can be made of: everything known but the one itself. */
+/** The names of all interfaces but one, as choices for its parent or members. */
 export function linkNames(links: readonly Link[], except?: string): string[] {
   return links.map(({ name }) => name).filter((name) => name !== except)
 }

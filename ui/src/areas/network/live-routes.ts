@@ -2,7 +2,7 @@ import { http, unwrap } from '../../api/client'
 import { live } from '../../api/live'
 import type { LiveRoute } from '../../api/types'
 
-/** The protocol number that our routes carry. */
+/** The protocol number of the gateway's routes. */
 const ours = 250
 
 export const liveRoutes = { kind: 'network.live-route', list: async () => live(await unwrap(http.GET('/routes/live'))) }
@@ -11,10 +11,10 @@ export const tableOf = ({ table, table_name }: LiveRoute) => table_name || Strin
 export const protocolOf = ({ protocol, protocol_name }: LiveRoute) => protocol_name || String(protocol)
 export const isOurs = ({ protocol }: LiveRoute) => protocol === ours
 
-/** A route has no name but its place; several may say the same. */
+/** A route has no id, and several may be equal, so its position serves as one. */
 export const withIds = (routes: readonly LiveRoute[]) => routes.map((route, index) => ({ ...route, id: String(index) }))
 
-/** The values that occur, to choose from, each once. */
+/** The distinct values, as choices. */
 export function valuesOf(routes: readonly LiveRoute[], of: (route: LiveRoute) => string) {
   return [...new Set(routes.map(of))].sort().map((value) => ({ value, label: value }))
 }

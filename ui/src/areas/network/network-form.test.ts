@@ -24,7 +24,7 @@ it('names a VLAN by its zone and number, and hands out half of its network', () 
     range_start: '10.20.0.128',
     range_end: '10.20.0.254',
   })
-  // The name of an interface has at most 15 letters.
+  // Interface names have at most 15 characters.
   expect(networkFollows({ role: 'a-very-long-zone', vlan_id: 4094, address: '' })).toEqual({
     name: 'a-very-long4094',
     range_start: '',
@@ -51,7 +51,7 @@ it('is a VLAN on its parent, or a port', () => {
   })
 })
 
-it('hands out nothing if it is not to, and a second port of the lan needs no rule to it', () => {
+it('hands out nothing if DHCP is off, and a second port in the LAN needs no rule to it', () => {
   expect(networkOfForm({ ...guest, dhcp: false, role: 'lan', isolated: false })).toMatchObject({
     dhcp: false,
     range_start: '',

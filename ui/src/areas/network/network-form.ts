@@ -2,12 +2,12 @@ import type { ProposedNetwork } from '../../api/types'
 import type { Values } from '../../kit/form/fields'
 import { rangeOf } from './adoption'
 
-/** What follows from the rest of the form: the name of a VLAN, and what is handed out. */
+/** Defaults that depend on other fields: the name of a VLAN, and the DHCP range. */
 export function networkFollows({ role, vlan_id, address }: Values): Values {
   return { name: vlan_id ? `${String(role).slice(0, 11)}${vlan_id}` : '', ...rangeOf([String(address)]) }
 }
 
-/** What the form says, as the gateway takes it. */
+/** The request for a form. */
 export function networkOfForm(values: Values): ProposedNetwork {
   const vlan = values.on === 'vlan'
   const text = (name: string) => String(values[name] ?? '')

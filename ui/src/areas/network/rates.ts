@@ -12,10 +12,10 @@ export interface Sample {
   rates: Record<string, Rate>
 }
 
-/** After a longer pause the mean of it would pass for what happens now. */
+/** After a longer pause an average would be misleading. */
 const longest = 15_000
 
-/** How fast each link has been since the sample before. A counter that is smaller began anew. */
+/** Each interface's rates since the previous sample. A smaller counter was reset, so it gives no rate. */
 export function sample(links: LiveLink[], at: number, before: Sample | undefined): Sample {
   const seconds = before && at > before.at && at - before.at <= longest ? (at - before.at) / 1000 : 0
   const earlier = new Map(before?.links.map((one) => [one.ifindex, one]))

@@ -1,6 +1,6 @@
 import type { Adoptable, IpAddress, LiveLink, NetworkInterface } from '../../api/types'
 
-// What the tests of this area draw upon.
+// Sample data for the tests of this area.
 
 const dates = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
 

@@ -13,7 +13,7 @@ import { type Sample, sample } from './rates'
 
 const none: never[] = []
 
-/** The kernel's links with their rates, asked again while somebody looks. */
+/** The kernel's interfaces with their rates, polled while shown. */
 export const sampleQuery = queryOptions({
   queryKey: ['network', 'links'],
   queryFn: async ({ client, queryKey }) => {
@@ -32,7 +32,7 @@ export const adoptableQuery = queryOptions({
 export const interfacesQuery = queryOptions({ queryKey: [interfaces.kind], queryFn: interfaces.list })
 export const addressesQuery = queryOptions({ queryKey: [ipAddresses.kind], queryFn: ipAddresses.list })
 
-/** Declared and live, joined. What has not come yet is empty; the queries say why. */
+/** Configuration and live state, joined. Data that has not arrived is empty; the queries tell why. */
 export function useLinks() {
   const queries = {
     live: useQuery(sampleQuery),
@@ -51,7 +51,7 @@ export function useLinks() {
   return { links, rates: queries.live.data?.rates ?? {}, queries }
 }
 
-/** What is to be said about types of interface that the kernel of this machine does not support, by type. */
+/** Messages about interface types that this machine's kernel does not support, by type. */
 export function useUnsupported(): Record<string, string> {
   const { t } = useTranslation('network')
   const { data } = useQuery({
@@ -63,13 +63,13 @@ export function useUnsupported(): Record<string, string> {
   return Object.fromEntries(missing.map((type) => [type, t('interface.unsupported')]))
 }
 
-/** What a service can listen on. */
+/** The addresses that a service can listen on. */
 export function useOwnAddresses() {
   const { links } = useLinks()
   return useMemo(() => ownAddresses(links), [links])
 }
 
-/** Zones that an interface can belong to. */
+/** The zones that an interface can be in. */
 export function useZoneNames(): string[] {
   const { data } = useQuery({ queryKey: [zones.kind], queryFn: zones.list })
   return useMemo(() => (data ?? []).map(({ name }) => name).filter((name) => name !== 'any' && name !== 'self'), [data])
@@ -80,7 +80,7 @@ export interface ZoneCounts {
   peers: number
 }
 
-/** How many rules name each zone, and how many peers its tunnels have. */
+/** For each zone, how many rules name it, and how many peers its tunnels have. */
 export function useZoneCounts(links: readonly Link[]): Map<string, ZoneCounts> {
   const { data: known } = useQuery({ queryKey: [zones.kind], queryFn: zones.list })
   const { data: tunnels } = useQuery(tunnelsQuery)

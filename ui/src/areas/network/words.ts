@@ -4,7 +4,7 @@ import { type BoundAddress, isManaged, type Link } from './links'
 import type { Rate } from './rates'
 import type { ZoneCounts } from './useLinks'
 
-/** What a link is, with what it is made of: VLAN 20 on eth0. */
+/** The kind of an interface, with what it is made of: VLAN 20 on eth0. */
 export function kindWords({ declared, type, under }: Link, t: TFunction): string {
   if (!type) return t('network:kinds.unknown')
   if (type === 'vlan') return t('network:kinds.vlanOn', { id: declared?.vlan_id ?? '', parent: under[0] ?? '–' })
@@ -12,7 +12,7 @@ export function kindWords({ declared, type, under }: Link, t: TFunction): string
   return under.length > 0 ? t('network:kinds.of', { kind: word, members: under.join(', ') }) : word
 }
 
-/** A zone with what there is in it, for its heading. */
+/** A zone's name with its counts, for its heading. */
 export function zoneWords(zone: string | undefined, counts: ZoneCounts | undefined, t: TFunction): string {
   if (zone === undefined) return t('network:picture.noZone')
   const rules = counts && t('network:picture.rules', { count: counts.rules })
@@ -20,7 +20,7 @@ export function zoneWords(zone: string | undefined, counts: ZoneCounts | undefin
   return [zone, rules, peers].filter(Boolean).join(' · ')
 }
 
-/** What is to be said about an address besides itself; nothing about one of ours that is bound. */
+/** A note about an address; empty for a managed one that is bound. */
 export function addressMark({ kind, bound }: BoundAddress, t: TFunction): string {
   if (kind === 'manual') return t('network:address.kinds.manual')
   if (!bound) return t('network:address.notBound')
@@ -29,7 +29,7 @@ export function addressMark({ kind, bound }: BoundAddress, t: TFunction): string
 
 export const rateWords = ({ rx, tx }: Rate) => ({ rx: `${bytes(rx)}/s`, tx: `${bytes(tx)}/s` })
 
-/** Everything a card shows, in a sentence for those who do not see it. */
+/** Everything that a card shows as one sentence, for screen readers. */
 export function cardWords(link: Link, rate: Rate | undefined, t: TFunction): string {
   const { name, state, addresses } = link
   return [

@@ -24,7 +24,7 @@ const tones: Record<NtpSource['state'], Tone> = {
   unusable: 'warn',
 }
 
-/** What chronyd sees now: its own state and each of its sources. */
+/** What chronyd reports: its own state, and each of its sources. */
 export default function Sources() {
   const { t } = useTranslation('ntp')
   const canEdit = useCanEdit()

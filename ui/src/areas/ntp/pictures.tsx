@@ -2,7 +2,7 @@ import { useTranslation } from 'react-i18next'
 import { offset as text } from '../../kit/text/format'
 import classes from './pictures.module.css'
 
-/** The last eight polls, oldest first: filled when an answer came. */
+/** The last eight polls, oldest first; filled if answered. */
 export function ReachPicture({ reach }: { reach: number }) {
   const { t } = useTranslation('ntp')
   const polls = [7, 6, 5, 4, 3, 2, 1, 0].map((bit) => ({ bit, answered: ((reach >> bit) & 1) === 1 }))
@@ -24,7 +24,7 @@ interface OffsetProps {
   widest: number
 }
 
-/** Where our clock stands against the source's: the middle is no difference, the bar is the uncertainty. */
+/** Our clock's offset from the source. The middle means no offset; the bar is the uncertainty. */
 export function OffsetPicture({ offset, error, widest }: OffsetProps) {
   const x = (seconds: number) => 50 + (seconds / widest) * 48
   const left = Math.max(0, x(offset - error))

@@ -11,7 +11,7 @@ import classes from './Overview.module.css'
 
 const shown = 4
 
-/** What needs someone's attention. */
+/** What needs attention. */
 export default function OperationsMeters() {
   const { t } = useTranslation('overview')
   return (

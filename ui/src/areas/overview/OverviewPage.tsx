@@ -35,7 +35,7 @@ const OperationsMeters = lazy(() => import('./OperationsMeters'))
 const ProxyMeters = lazy(() => import('./ProxyMeters'))
 const SecurityMeters = lazy(() => import('./SecurityMeters'))
 
-/** Is it well, what changed, what is not live: without a click. */
+/** What is healthy, what changed and what is not live, without a click. */
 export default function OverviewPage() {
   const { t } = useTranslation('overview')
   const health = useQuery(healthQuery)

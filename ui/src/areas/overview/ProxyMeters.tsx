@@ -19,12 +19,12 @@ import { useBackends, useDomains } from '../proxy/useSites'
 import classes from './Overview.module.css'
 
 const none: Certificate[] = []
-/** A share of errors that every busy site has. */
+/** A share of errors that is normal for a busy site. */
 const tolerated = 0.01
-/** So many are named; the page behind the title has them all. */
+/** How many to name; the linked page lists all. */
 const shown = 3
 
-/** The proxy at a glance: requests, backends that are not up, certificates that need somebody. */
+/** The proxy at a glance: requests, backends that are not up, and certificates that need attention. */
 export default function ProxyMeters() {
   const { t } = useTranslation('overview')
   return (

@@ -19,7 +19,7 @@ const loadQuery = queryOptions({
 
 const memoryUsed = (one: Resources) => one.memory_total_bytes - one.memory_available_bytes
 
-/** Load, memory, connections and disk: the number now, and how it came here. */
+/** Load, memory, connections and disk: the current value, and the last hour. */
 export function ResourceMeters() {
   const { t } = useTranslation('overview')
   const query = useQuery({

@@ -12,7 +12,7 @@ import { totalOf, useSeries } from '../waf/Day'
 import { summaryQuery } from '../waf/resources'
 import classes from './Overview.module.css'
 
-/** The WAF and intrusion detection at a glance; what is off is not shown. */
+/** The WAF and intrusion detection at a glance. What is off is not shown. */
 export default function SecurityMeters() {
   const { t } = useTranslation('overview')
   const waf = useQuery(summaryQuery)

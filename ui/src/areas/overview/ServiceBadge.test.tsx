@@ -18,7 +18,7 @@ const service = (name: string, active: Service['active'], detail = ''): Service 
   since: null,
 })
 
-it('shows in grey what is unknown, and says why once', () => {
+it('shows unknown states in grey, and each reason once', () => {
   render(
     <MantineProvider env="test">
       <ServiceBadge active="unknown" detail={silent} />
@@ -29,7 +29,7 @@ it('shows in grey what is unknown, and says why once', () => {
   expect(screen.getByRole('status').textContent).toBe(`Some states are unknown. ${silent}`)
 })
 
-it('says nothing while each daemon answers', () => {
+it('says nothing if every daemon answers', () => {
   render(
     <MantineProvider env="test">
       <UnknownServices services={[service('chrony', 'failed', 'could not bind')]} />

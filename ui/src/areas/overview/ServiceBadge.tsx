@@ -16,7 +16,7 @@ const tones: Record<Service['active'], Tone> = {
   'no-table': 'bad',
 }
 
-/** What a daemon does, and on hover why it failed or is unknown. */
+/** The state of a daemon, and on hover why it failed or is unknown. */
 export function ServiceBadge({ active, detail }: Pick<Service, 'active' | 'detail'>) {
   const { t } = useTranslation('overview')
   return (
@@ -28,7 +28,9 @@ export function ServiceBadge({ active, detail }: Pick<Service, 'active' | 'detai
   )
 }
 
-/** Why the state of some daemons is unknown: each reason once, since one question that has no answer concerns many. */
+/**
+ * Why the state of some daemons is unknown. Each reason is shown once, because a failed query concerns many of them.
+ */
 export function UnknownServices({ services }: { services: Service[] }) {
   const { t } = useTranslation('overview')
   const reasons = new Set(services.filter(({ active }) => active === 'unknown').map(({ detail }) => detail))

@@ -16,7 +16,7 @@ import { toast, toastFault } from '../../kit/state/toast'
 import classes from './Profile.module.css'
 import { RecoveryCodes } from './RecoveryCodes'
 
-/** Codes of an app: set up, confirmed, and switched off again. */
+/** Sets up an authenticator app, confirms it and turns it off again. */
 export function AuthenticatorApp() {
   const { t } = useTranslation('profile')
   const me = useMe()
@@ -60,7 +60,7 @@ interface ConfirmProps {
   onDone: (codes: string[]) => void
 }
 
-/** The secret for the app, and the code that proves that it arrived. */
+/** The secret for the app, and the code that proves it was entered. */
 function Confirm({ setup, onCancel, onDone }: ConfirmProps) {
   const { t } = useTranslation('profile')
   const [problem, setProblem] = useState('')

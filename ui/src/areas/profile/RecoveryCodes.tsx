@@ -9,7 +9,7 @@ import { CopyButton } from '../../kit/page/CopyText'
 import { Notice } from '../../kit/state/Notice'
 import classes from './Profile.module.css'
 
-/** Codes that are shown this once: leaving before they are kept asks. */
+/** Recovery codes, shown only once. Leaving before they are stored asks first. */
 export function RecoveryCodes({ codes, onKept }: { codes: string[]; onKept: () => void }) {
   const { t } = useTranslation('profile')
   const me = useMe()

@@ -6,7 +6,7 @@ import { OnOff } from '../../kit/state/StateBadge'
 import { AuthenticatorApp } from './AuthenticatorApp'
 import { Passkeys } from './Passkeys'
 
-/** What a login takes besides the password. */
+/** The second factors of a login. */
 export default function SecondFactor() {
   const { t } = useTranslation('profile')
   const me = useMe()

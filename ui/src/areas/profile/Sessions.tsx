@@ -14,7 +14,7 @@ import { toast } from '../../kit/state/toast'
 import { Time } from '../../kit/text/Time'
 import classes from './Profile.module.css'
 
-// The news of a login or a logout comes as auth.login.success and auth.logout, so the key is what they share.
+// Logins and logouts appear as auth.login.success and auth.logout, so the key is their common prefix.
 const sessionsQuery = {
   queryKey: ['auth', 'sessions'],
   queryFn: () => unwrap(http.GET('/auth/sessions')),

@@ -1,4 +1,4 @@
-/** How long a new token may be good, in days. */
+/** The lifetimes of a new token, in days. */
 export const lifetimes = { month: 30, quarter: 90, year: 365, endless: null }
 
 export interface NewToken {

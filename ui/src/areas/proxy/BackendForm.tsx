@@ -46,7 +46,7 @@ const fields: Fields<'proxy.backend'> = [
   { name: 'health_check_interval_seconds', type: 'span', when: checked },
 ]
 
-/** A new backend with its first server: without one it would answer 503. */
+/** The form for a new backend with its first server. Without a server it would answer 503. */
 export function Create() {
   const [ids] = useState(newIds)
   const operations = (values: Values) => backendOperations(values, ids)
@@ -85,7 +85,7 @@ export function Edit() {
   )
 }
 
-/** How the backend is, and who needs it. */
+/** The state of a backend, and who uses it. */
 function Now({ backend }: { backend: Backend }) {
   const { t } = useTranslation('proxy')
   const live = useLive()

@@ -20,7 +20,7 @@ import { useBackends, useBackendUsers } from './useSites'
 
 export { Create, Edit } from './BackendForm'
 
-/** A backend with what the proxy says of it. */
+/** A backend with its live state. */
 interface Row extends Backend {
   machines: readonly Server[]
   health: Health
@@ -29,7 +29,7 @@ interface Row extends Backend {
 }
 
 const healths: Health[] = ['up', 'degraded', 'down', 'empty']
-/** So many servers are listed; the rest are counted. */
+/** How many servers to list; the rest are counted. */
 const shown = 4
 
 export default function BackendsPage() {

@@ -89,7 +89,7 @@ export function Edit() {
   )
 }
 
-/** What a visitor of the domain meets now. */
+/** What a visitor of the domain gets now. */
 function Now({ domain }: { domain: Domain }) {
   const { t } = useTranslation('proxy')
   const [site] = useSites().join([domain])

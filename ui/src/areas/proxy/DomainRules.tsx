@@ -14,7 +14,7 @@ import classes from './Proxy.module.css'
 import { shadowed } from './shadow'
 import { useBackends } from './useSites'
 
-/** The routing rules of a domain, in their order. They are changed on their own page. */
+/** The routing rules of a domain, in order. They are edited on their own page. */
 export function DomainRules({ domain }: { domain: Domain }) {
   const { t } = useTranslation('proxy')
   const canEdit = useCanEdit()

@@ -80,7 +80,7 @@ export default function DomainsPage() {
   )
 }
 
-/** Why sites have no certificate, where that is because none is ordered. */
+/** Says that ACME is off if a site has no certificate. */
 function WithoutCertificate() {
   const { all } = useDomains()
   const { data } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })

@@ -6,7 +6,7 @@ import type { Fields, Values } from '../../kit/form/fields'
 import { SubList } from '../../kit/list/SubList'
 import { Loaded } from '../../kit/state/Loaded'
 
-/** What sites are often told to set. */
+/** Common response headers. */
 const usual = [
   'Content-Security-Policy',
   'Cross-Origin-Opener-Policy',
@@ -24,7 +24,6 @@ const fields: Fields<'proxy.header'> = [
   { name: 'value', type: 'mono', required: true, when: (values) => values.operation !== 'remove' },
 ]
 
-/** The response headers of a domain. */
 export function Headers({ domain }: { domain: string }) {
   const { t } = useTranslation('proxy')
   const headers = useMemo(() => headersOf(domain), [domain])

@@ -10,7 +10,7 @@ import { Notice } from '../../kit/state/Notice'
 import { toastApplied } from '../../kit/state/toast'
 import { useDomains } from './useSites'
 
-/** How all sites are closed and opened: never without a question that says how many. */
+/** Closes and opens all sites, after a question that tells how many. */
 export function useMaintenance() {
   const { t } = useTranslation('proxy')
   const queries = useQueryClient()
@@ -34,7 +34,7 @@ export function useMaintenance() {
   return { closed: data?.value.enabled, ask, sites: all.length }
 }
 
-/** What else can be done with all sites: they are closed at once. */
+/** The menu for all sites: closes them at once. */
 export function DomainsMenu() {
   const { t } = useTranslation('proxy')
   const canEdit = useCanEdit()

@@ -157,7 +157,7 @@ function useForm() {
 
 const blank = { path_prefix: '/' }
 
-/** A new rule; a draft comes along from the domain that it is for. */
+/** The form for a new rule. A domain can fill it in. */
 export function Create() {
   const draft = (useLocation().state as { draft?: object }).draft
   return <CreateDrawer {...useForm()} defaults={{ ...blank, ...draft }} />

@@ -20,7 +20,7 @@ const fields: Fields<'proxy.server'> = [
   { name: 'active', type: 'switch' },
 ]
 
-/** How a server is, and why. */
+/** The state of a server, and why. */
 export function ServerState({ server, live }: { server: Server; live: Live }) {
   return (
     <>
@@ -30,7 +30,7 @@ export function ServerState({ server, live }: { server: Server; live: Live }) {
   )
 }
 
-/** The servers of a backend with what the proxy sees of them. */
+/** The servers of a backend with their live state. */
 export function Servers({ backend }: { backend: Backend }) {
   const { t } = useTranslation('proxy')
   const live = useLive()

@@ -10,7 +10,7 @@ import { useBackends } from './useSites'
 
 const isNew = (values: Values) => values.where === 'new'
 
-/** A new site in one go: its domain, and where it runs. All of it is stored, or nothing. */
+/** The form for a new site: its domain, and its server. All of it is stored, or nothing. */
 export function Create() {
   const { all } = useBackends()
   const [ids] = useState(newIds)

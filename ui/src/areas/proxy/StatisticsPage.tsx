@@ -25,7 +25,7 @@ import { useBackends } from './useSites'
 
 type Frontend = ProxyStats['frontends'][number]
 
-/** Everything that the proxy does now, on one page. */
+/** The proxy's live statistics on one page. */
 export default function StatisticsPage() {
   const { t } = useTranslation('proxy')
   return (
@@ -63,10 +63,10 @@ function Reload() {
   )
 }
 
-/** What the proxy is able to do, and who serves the console. */
+/** What the proxy supports, and who serves the console. */
 function Able() {
   const { t } = useTranslation('proxy')
-  // What the tables say already is not said twice.
+  // Used to hide an error that the tables already show.
   const stats = useQuery(statsQuery)
   const query = useQuery({
     queryKey: ['proxy', 'status'],
@@ -234,7 +234,7 @@ function Tables() {
 
 type Answers = Pick<Stat, 'responses_2xx' | 'responses_4xx' | 'responses_5xx'>
 
-/** The answers by their class; what blames a server stands out. */
+/** Responses by class, with server errors highlighted. */
 function Codes({ row }: { row: Answers }) {
   const { t } = useTranslation('proxy')
   return (

@@ -10,7 +10,7 @@ import { bytes, count } from '../../kit/text/format'
 import classes from './Proxy.module.css'
 import { historyQuery, linesOf } from './traffic'
 
-/** The requests and the errors of the last hour. */
+/** The requests and errors of the last hour. */
 export function Traffic() {
   const { t } = useTranslation('proxy')
   const query = useQuery(historyQuery)

@@ -2,7 +2,7 @@ import { useTranslation } from 'react-i18next'
 import { Notice } from '../../kit/state/Notice'
 import type { Live } from './health'
 
-/** Says why nobody knows how the backends are. */
+/** Says why the state of the backends is unknown. */
 export function Unasked({ live }: { live: Live }) {
   const { t } = useTranslation('proxy')
   return (

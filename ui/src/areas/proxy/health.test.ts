@@ -4,7 +4,7 @@ import { arranged, checkCode, Live, type Stat } from './health'
 
 const row = (part: Partial<Stat>) => ({ backend_id: 'b', server: 'BACKEND', status: 'UP', ...part }) as Stat
 
-it('says how a backend is', () => {
+it('knows the state of a backend', () => {
   const live = new Live({
     error: '',
     backends: [row({ status: 'DEGRADED' }), row({ backend_id: 'c', status: 'NO CHECK' })],
@@ -18,14 +18,14 @@ it('says how a backend is', () => {
   expect(live.healthOf({ id: 'new', active: true }, one)).toBe('unknown')
 })
 
-it('finds a server by the name that the proxy gives it', () => {
+it("finds a server by HAProxy's name for it", () => {
   const live = new Live({ error: '', backends: [row({ server: 'web_1_example_net', status: 'DOWN' })] })
   const server = { backend_id: 'b', name: 'web 1.example.net', active: true }
   expect(live.healthOfServer(server)).toBe('down')
   expect(live.healthOfServer({ ...server, name: 'web 2' })).toBe('unknown')
 })
 
-it('has words for what a health check finds', () => {
+it('has texts for the results of a health check', () => {
   expect(checkCode({ check_status: '* L4CON' })).toBe('L4CON')
   expect(en.checks.L4CON).toBe('connection refused')
   expect(Object.keys(en.checks)).toEqual(

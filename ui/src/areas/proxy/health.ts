@@ -12,7 +12,7 @@ export const statsQuery = queryOptions({
 
 export type Stat = ProxyStats['backends'][number]
 
-/** How a backend or a server is, as far as it is known. */
+/** The state of a backend or a server, as far as known. */
 export type Health = 'up' | 'degraded' | 'down' | 'maint' | 'drain' | 'unchecked' | 'unknown' | 'off' | 'empty'
 
 export const healthTone: Record<Health, Tone> = {
@@ -36,13 +36,13 @@ const healths: Record<Stat['status'], Health> = {
   'NO CHECK': 'unchecked',
 }
 
-/** The row of the statistics that stands for a backend as a whole. */
+/** HAProxy's name for the statistics row of a whole backend. */
 export const whole = 'BACKEND'
 
-/** A server's name as the proxy has it. */
+/** A server's name in HAProxy. */
 const word = (name: string) => name.replace(/[ .]/g, '_')
 
-/** What the proxy says of backends and their servers. */
+/** The live state of backends and their servers. */
 export class Live {
   private readonly rows: Map<string, Stat>
   readonly error: string
@@ -71,7 +71,7 @@ export class Live {
 
 export const healthOfStatus = (status: Stat['status']): Health => healths[status] ?? 'unknown'
 
-/** Each backend before its servers, in the order of the names that people gave them. */
+/** Sorts rows by backend name, with each backend before its servers. */
 export function arranged(rows: readonly Stat[], nameOf: (row: Stat) => string): Stat[] {
   const rank = (row: Stat) => (row.server === whole ? '' : row.server)
   return rows.toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)) || rank(a).localeCompare(rank(b)))
@@ -82,5 +82,5 @@ export function useLive(): Live {
   return useMemo(() => new Live(data), [data])
 }
 
-/** What a health check found, without the mark that the next one is under way: * L4CON. */
+/** The result of a health check, without HAProxy's mark for a running one: * L4CON. */
 export const checkCode = ({ check_status }: Pick<Stat, 'check_status'>) => check_status.replace(/^\* ?/, '')

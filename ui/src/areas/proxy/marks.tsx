@@ -19,7 +19,7 @@ export function HealthBadge({ health }: { health: Health }) {
   )
 }
 
-/** What the last health check found, in words; on hover as the proxy says it. */
+/** The result of the last health check in words, and on hover as HAProxy reports it. */
 export function CheckWords({ stat }: { stat: Stat | undefined }) {
   const code = stat ? checkCode(stat) : ''
   if (!stat || !code) return null
@@ -30,7 +30,7 @@ export function CheckWords({ stat }: { stat: Stat | undefined }) {
   )
 }
 
-/** A backend by its name, with how it is. */
+/** A backend's name and state. */
 export function BackendCell({ id, name, health }: { id: string; name: string | undefined; health: Health }) {
   return (
     <span className={classes.stack}>
@@ -40,12 +40,12 @@ export function BackendCell({ id, name, health }: { id: string; name: string | u
   )
 }
 
-/** A word beside a name. */
+/** A label next to a name. */
 export function Mark({ children }: { children: string }) {
   return <span className={classes.mark}>{children}</span>
 }
 
-/** The certificate that visitors of a site are shown. */
+/** The certificate that a site's visitors get. */
 export function SiteCertificate({ site }: { site: Site }) {
   const { certificate } = site
   return (
@@ -66,7 +66,7 @@ export function SiteCertificate({ site }: { site: Site }) {
   )
 }
 
-/** A rule's prefix, and which earlier rule leaves it nothing. */
+/** A rule's prefix, and the earlier rule that shadows it. */
 export function Prefix({ rule, by }: { rule: RoutingRule; by: RoutingRule | undefined }) {
   const { t } = useTranslation('proxy')
   return (

@@ -8,7 +8,7 @@ const rule = (id: string, path_prefix: string, domain_id = 'd', active = true) =
   active,
 })
 
-it('finds the rules that an earlier one of the same domain leaves nothing', () => {
+it('finds rules shadowed by an earlier one of the same domain', () => {
   const found = shadowed([
     rule('api', '/api'),
     rule('v2', '/api/v2'),
@@ -23,6 +23,6 @@ it('finds the rules that an earlier one of the same domain leaves nothing', () =
   ])
 })
 
-it('does not count rules that are off', () => {
+it('ignores rules that are off', () => {
   expect(shadowed([rule('off', '/', 'd', false), rule('a', '/a'), rule('b', '/a/b', 'd', false)]).size).toBe(0)
 })

@@ -3,8 +3,8 @@ import type { RoutingRule } from '../../api/types'
 type Ruled = Pick<RoutingRule, 'id' | 'domain_id' | 'path_prefix' | 'active'>
 
 /**
- * The rules that can never match, each with the one that takes everything before it: an earlier rule of the same domain
- * whose prefix is the beginning of theirs. The rules come in their order.
+ * The rules that can never match, each with the rule that shadows it: an earlier one of the same domain whose prefix is
+ * a prefix of theirs. Expects the rules in order.
  */
 export function shadowed<T extends Ruled>(rules: readonly T[]): Map<string, T> {
   const found = new Map<string, T>()

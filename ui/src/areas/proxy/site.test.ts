@@ -4,7 +4,7 @@ import { siteOperations } from './site'
 const ids = { backend: 'b', server: 's', domain: 'd' }
 const typed = { name: 'www.example.net', http_to_https: true, scheme: 'http', address: '10.0.0.5', port: 8080 }
 
-it('makes a domain, a backend and a server that name each other', () => {
+it('creates a domain, a backend and a server that refer to each other', () => {
   const operations = siteOperations({ ...typed, where: 'new', backend_id: 'left over' }, ids)
   expect(operations.map(({ kind, id }) => [kind, id])).toEqual([
     ['proxy.backend', 'b'],
@@ -15,7 +15,7 @@ it('makes a domain, a backend and a server that name each other', () => {
   expect(operations[2]?.body).toEqual({ name: 'www.example.net', http_to_https: true, backend_id: 'b' })
 })
 
-it('makes the domain alone when its backend is there', () => {
+it('creates only the domain if its backend exists', () => {
   const operations = siteOperations({ ...typed, where: 'existing', backend_id: 'old' }, ids)
   expect(operations).toHaveLength(1)
   expect(operations[0]?.body).toMatchObject({ backend_id: 'old' })

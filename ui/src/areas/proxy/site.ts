@@ -1,7 +1,10 @@
 import type { Operation } from '../../api/resource'
 import type { Values } from '../../kit/form/fields'
 
-/** Ids for the new rows, so that they can refer to each other in one change set. The gateway may choose another one for the backend. */
+/**
+ * The ids of new rows, chosen here so that the rows can refer to each other in one change set. The gateway may choose
+ * another one for the backend.
+ */
 export interface Ids {
   backend: string
   server: string
@@ -14,7 +17,7 @@ export const newIds = (): Ids => ({
   domain: crypto.randomUUID(),
 })
 
-/** A backend with its first server. */
+/** Creates a backend with its first server. */
 export function backendOperations({ name, scheme, lb_algorithm, address, port }: Values, ids: Ids): Operation[] {
   return [
     {
@@ -33,7 +36,7 @@ export function backendOperations({ name, scheme, lb_algorithm, address, port }:
   ]
 }
 
-/** A site: its domain, and where it runs if that is new too. */
+/** Creates a site: its domain, and its backend if that is new. */
 export function siteOperations(values: Values, ids: Ids): Operation[] {
   const fresh = values.where === 'new'
   const { name, http_to_https } = values

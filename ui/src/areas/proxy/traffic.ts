@@ -9,7 +9,7 @@ export const historyQuery = queryOptions({
   refetchInterval: 10_000,
 })
 
-/** The requests and the errors of the last hour as a chart takes them. */
+/** The requests and errors of the last hour, as a chart takes them. */
 export function linesOf(history: Pick<ProxyHistory, 'points' | 'step_seconds'>) {
   const { times, values } = lineOf(history, ({ requests }) => requests)
   return { times, requests: values, errors: lineOf(history, ({ errors }) => errors).values }

@@ -8,7 +8,7 @@ import { type Health, type Live, useLive } from './health'
 
 const none: never[] = []
 
-/** The backends with their servers, each by its id. */
+/** All backends, and their servers by backend. */
 export function useBackends() {
   const { data: all = none as Backend[] } = useQuery({ queryKey: [backends.kind], queryFn: backends.list })
   const { data: machines = none as Server[] } = useQuery({ queryKey: [servers.kind], queryFn: servers.list })
@@ -27,7 +27,7 @@ export function useDomains() {
   return useMemo(() => ({ all: data, byId: new Map(data.map((domain) => [domain.id, domain])) }), [data])
 }
 
-/** What leads to a backend, that is what goes dark with it. */
+/** What uses each backend and breaks without it. */
 export function useBackendUsers() {
   const { all } = useDomains()
   const { data: rules = none } = useQuery({ queryKey: [routingRules.kind], queryFn: routingRules.list })
@@ -40,7 +40,7 @@ export function useBackendUsers() {
   )
 }
 
-/** A domain with everything that a visitor of it meets. */
+/** A domain with everything that its visitors depend on. */
 export interface Site extends Domain {
   backend: Backend | undefined
   health: Health

@@ -8,7 +8,7 @@ import { Badge } from '../../kit/state/StateBadge'
 import { Time } from '../../kit/text/Time'
 import { loginsQuery } from './resources'
 
-/** Who tried to log in, from where, and what became of it. */
+/** Who tried to log in, from where, and the result. */
 export default function Logins() {
   const { t } = useTranslation('radius')
   const query = useQuery(loginsQuery)

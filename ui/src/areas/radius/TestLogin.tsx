@@ -14,7 +14,7 @@ import { paths } from '../../paths'
 import classes from './Radius.module.css'
 import { loginsQuery } from './resources'
 
-/** Logs in as a device would, and shows what the server answers. */
+/** Logs in as a device would, and shows the server's answer. */
 export default function TestLogin() {
   const { t } = useTranslation('radius')
   const queries = useQueryClient()
@@ -26,7 +26,7 @@ export default function TestLogin() {
     mutationFn: () => unwrap(http.POST('/radius/test', { body: { name, password, method } })),
     onSettled: () => queries.invalidateQueries(loginsQuery),
   })
-  // What became of another attempt says nothing about this one.
+  // The result of another attempt does not apply to this one.
   const change =
     <T,>(set: (value: T) => void) =>
     (value: T) => {

@@ -4,7 +4,7 @@ import { replyFields, userShape } from './reply'
 
 const user = { name: 'anna', active: true }
 
-it('has the attributes as fields, and back', () => {
+it('converts between attributes and fields', () => {
   const stored = {
     ...user,
     reply_attributes: {
@@ -28,7 +28,7 @@ it('has the attributes as fields, and back', () => {
   })
 })
 
-it('says nothing to the client when no field is filled', () => {
+it('sends no attributes if the fields are empty', () => {
   const read = userShape.read({ ...user, reply_attributes: null })
   expect(read).toMatchObject({ framed_ip: '', session_timeout: null, vlan: null })
   expect(userShape.write({ ...user, framed_ip: '', session_timeout: null, vlan: null })).toEqual({
@@ -37,7 +37,7 @@ it('says nothing to the client when no field is filled', () => {
   })
 })
 
-it('has the complaints about attributes at their fields', () => {
+it('shows errors about attributes at their fields', () => {
   const covered = Object.fromEntries(replyFields.flatMap(({ name, covers = [] }) => covers.map((path) => [path, name])))
   const known = replyFields.map(({ name }) => name)
   expect(fieldOf('reply_attributes.Framed-IP-Address', known, covered)).toBe('framed_ip')

@@ -1,7 +1,7 @@
 import type { RadiusUser } from '../../api/types'
 import type { Fields, Values } from '../../kit/form/fields'
 
-/** What a client is told about a user, as fields of the form. A VLAN takes three attributes, of which two follow. */
+/** The form's fields for reply attributes. A VLAN takes two more attributes, which are derived. */
 const attributes = {
   framed_ip: 'Framed-IP-Address',
   session_timeout: 'Session-Timeout',

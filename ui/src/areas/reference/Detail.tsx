@@ -15,10 +15,10 @@ import classes from './Reference.module.css'
 import { documentQuery } from './resources'
 import { TryIt } from './TryIt'
 
-/** Answers without a number. */
+/** Answers without a specific status. */
 const others = { default: true, '4XX': true }
 
-/** One call: what it takes, what it answers, and a place to try it. */
+/** One API call: its parameters, its answers, and a form to try it. */
 export function Detail() {
   const { t } = useTranslation('reference')
   const id = dotted((useParams({ strict: false }) as { id: string }).id)

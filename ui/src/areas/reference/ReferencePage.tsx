@@ -14,7 +14,7 @@ export { Detail } from './Detail'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
-/** Every call of the API, from the document that the gateway makes of its own routes. */
+/** Every API call, from the document that the gateway generates from its routes. */
 export default function ReferencePage() {
   const { t } = useTranslation('reference')
   const query = useQuery(documentQuery)

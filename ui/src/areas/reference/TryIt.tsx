@@ -21,7 +21,7 @@ interface Answered {
 const patience = 60_000
 const shownMost = 200_000
 
-/** Headers that say something about the answer. */
+/** The response headers to show. */
 const telling = [
   'content-type',
   'etag',
@@ -59,7 +59,7 @@ function pretty(text: string): string {
   }
 }
 
-/** Makes the call with the session of who is looking at it. What changes something asks first. */
+/** Makes the call with the user's session. A call that changes something asks first. */
 export function TryIt({ call, document }: { call: ApiCall; document: Document }) {
   const { t } = useTranslation('reference')
   const [values, setValues] = useState<Record<string, string>>({})

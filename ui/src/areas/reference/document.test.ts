@@ -7,7 +7,7 @@ const document = JSON.parse(readFileSync('../api/openapi.json', 'utf8')) as Docu
 const calls = callsOf(document)
 const call = (id: string) => calls.find((one) => one.id === id) as ApiCall
 
-it('tells every call of the gateway, with its example and its fields', () => {
+it('describes every call of the gateway, with its example and its fields', () => {
   expect(calls.length).toBe(Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length)
   for (const { id, tag, summary, body, answers } of calls) {
     expect([id, tag, summary].every(Boolean), id).toBe(true)
@@ -20,13 +20,13 @@ it('tells every call of the gateway, with its example and its fields', () => {
   }
 })
 
-it('knows what a page cannot show', () => {
+it('knows which answers a page cannot show', () => {
   expect(calls.filter(({ file }) => file).map(({ id }) => id)).toContain('auth.oidc.login')
   expect(call('openapi').file).toBe(false)
   expect(call('ntp.pool.list').file).toBe(false)
 })
 
-it('shows what a body takes and what it needs', () => {
+it('shows what a body takes and requires', () => {
   const { body, policy, audit } = call('ntp.pool.create')
   expect(policy).toBe('write')
   expect(audit).toBe('ntp.pool.create')
@@ -36,7 +36,7 @@ it('shows what a body takes and what it needs', () => {
   expect(Object.keys(exampleOf(document, body?.schema ?? {}, true) as object)).toEqual(['address'])
 })
 
-it('tells what contains itself once', () => {
+it('expands a recursive schema once', () => {
   const tree: Document = {
     info: { version: '1' },
     paths: {},
@@ -66,7 +66,7 @@ it('tells what contains itself once', () => {
   expect(exampleOf(tree, node, true)).toEqual({ id: '00000000-0000-0000-0000-000000000000' })
 })
 
-it('makes the address when all of its path is known', () => {
+it('builds the URL once its path is complete', () => {
   const connections = call('diagnostics.connection.list')
   expect(addressOf(connections, { source: '10.0.0.1', port: '' })).toBe(
     '/api/v1/diagnostics/connections?source=10.0.0.1',

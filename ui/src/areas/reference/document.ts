@@ -1,4 +1,4 @@
-// The part of an OpenAPI document that the gateway's own has.
+// The parts of an OpenAPI document that the gateway's document uses.
 
 export interface Schema {
   $ref?: string
@@ -54,7 +54,6 @@ export interface Document {
   components: { schemas: Record<string, Schema>; responses: Record<string, Response> }
 }
 
-/** One call of the API. */
 export interface ApiCall {
   id: string
   method: string
@@ -65,10 +64,10 @@ export interface ApiCall {
   audit: string
   feeds: string[]
   stream: boolean
-  /** Answers with something else than JSON: a file, or the way to another page. */
+  /** The answer is not JSON but a file or a redirect. */
   file: boolean
   parameters: Parameter[]
-  /** The body as JSON, and whether it must be there; null where there is none, or where it is a file. */
+  /** The JSON body, and whether it is required; null if there is none or it is a file. */
   body: { schema: Schema; required: boolean } | null
   /** The MIME types of a body that is not JSON. */
   uploads: string[]
@@ -77,7 +76,7 @@ export interface ApiCall {
 
 const last = (ref: string) => ref.slice(ref.lastIndexOf('/') + 1)
 
-/** Every call, by tag and path. */
+/** Every call, sorted by tag and path. */
 export function callsOf(document: Document): ApiCall[] {
   const calls = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, raw]) => callOf(document, path, method.toUpperCase(), raw)),
@@ -108,7 +107,7 @@ function callOf(document: Document, path: string, method: string, raw: RawOperat
     answers: Object.entries(raw.responses).map(([status, response]) => {
       const whole = response.$ref ? (document.components.responses[last(response.$ref)] ?? {}) : response
       const schema = whole.content?.['application/json']?.schema
-      // What succeeds is in the envelope: its data is what matters.
+      // A successful answer is in an envelope; show its data.
       const data = (/^2/.test(status) && (schema?.properties?.data ?? schema)) || null
       return { status, description: whole.description ?? '', data }
     }),
@@ -120,7 +119,7 @@ export const resolved = (document: Document, schema: Schema): Schema =>
 
 const typesOf = ({ type }: Schema) => [type ?? []].flat()
 
-/** The type in a word or two: string, date-time, NtpPool[], number or null. */
+/** A type in short: string, date-time, NtpPool[], number or null. */
 export function typeText(document: Document, schema: Schema): string {
   if (schema.$ref) return last(schema.$ref)
   const types = typesOf(schema).map((type) =>
@@ -133,7 +132,7 @@ export function typeText(document: Document, schema: Schema): string {
   return types.join(' or ') || 'any'
 }
 
-/** What a value may be, beyond its type. */
+/** The constraints on a value beyond its type. */
 export function limitsOf({ enum: options, minimum, maximum, maxLength }: Schema): string {
   const range = [minimum, maximum].map((bound) => bound ?? '')
   return [
@@ -146,7 +145,7 @@ export function limitsOf({ enum: options, minimum, maximum, maxLength }: Schema)
 }
 
 export interface FieldRow {
-  /** Where it is, such as servers[].address. */
+  /** The path of the field, such as servers[].address. */
   path: string
   depth: number
   type: string
@@ -157,7 +156,7 @@ export interface FieldRow {
 
 const deepest = 4
 
-/** The fields of a schema, one under the other. What contains itself is told once. */
+/** The fields of a schema as a flat list. A recursive schema is expanded once. */
 export function fieldsOf(
   document: Document,
   schema: Schema,
@@ -190,7 +189,7 @@ export function fieldsOf(
   return more ? [...rows, ...fieldsOf(document, more, input, path ? `${path}.*` : '*', depth, seen)] : rows
 }
 
-/** A value that the schema describes. With `only` it has the fields that must be there, and no others. */
+/** An example value for a schema. With `only` it has just the required fields. */
 export function exampleOf(document: Document, schema: Schema, only = false, above: readonly string[] = []): unknown {
   if (schema.$ref && above.includes(schema.$ref)) return null
   const seen = schema.$ref ? [...above, schema.$ref] : above
@@ -226,7 +225,7 @@ const formats: Record<string, string> = {
 }
 const textExample = (format = '') => formats[format] ?? ''
 
-/** The address of a call with its parameters; null while one of the path is missing. */
+/** The URL of a call with its parameters; null while a path parameter is missing. */
 export function addressOf({ path, parameters }: ApiCall, values: Record<string, string>): string | null {
   let missing = false
   const filled = path.replace(/\{([^}]+)\}/g, (_, name: string) => {
@@ -242,7 +241,7 @@ export function addressOf({ path, parameters }: ApiCall, values: Record<string, 
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
-/** The same call for a shell, with a token of the caller's own. */
+/** The same call as a shell command, with the user's own token. */
 export function curlOf(call: ApiCall, address: string, body: string, origin: string): string {
   return [
     `curl ${call.method === 'GET' ? '' : `-X ${call.method} `}${quoted(origin + address)}`,

@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query'
 import { http, raw } from '../../api/client'
 import { callsOf, type Document } from './document'
 
-/** The document of the gateway that answers: it is the one to try. It changes with the program alone. */
+/** The document of this gateway, which is the one to try. It only changes with an upgrade. */
 export const documentQuery = queryOptions({
   queryKey: ['openapi'],
   queryFn: async () => {

@@ -24,7 +24,7 @@ const retentionFields: FieldSpec<keyof Data<'/system/retention'>>[] = [
   { name: 'history_sets', type: 'number', min: 100, max: 1_000_000 },
 ]
 
-/** Whoever is connected over IPv6 cannot confirm that it is switched off. */
+/** Asks before turning off IPv6 over an IPv6 connection, which could not confirm that change. */
 const agreedToIPv6 = async (enabled: boolean) =>
   enabled ||
   !(await isOverIPv6()) ||

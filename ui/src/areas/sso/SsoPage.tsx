@@ -45,7 +45,7 @@ export default function SsoPage() {
   )
 }
 
-/** What the identity provider has to know of this gateway. */
+/** What the identity provider must know about this gateway. */
 function RedirectURI() {
   const { t } = useTranslation('sso')
   const status = useQuery({ queryKey: ['setup', 'status'], queryFn: () => unwrap(http.GET('/setup/status')) })
@@ -64,14 +64,14 @@ function RedirectURI() {
 
 const steps = ['discovery', 'issuer', 'keys'] as const
 
-/** Goes to the provider that the form names, saved or not. */
+/** Tests the provider in the form, saved or not. */
 function TestConnection({ values }: { values: Values }) {
   const { t } = useTranslation('sso')
   const { issuer, allow_internal } = values as { issuer: string; allow_internal: boolean }
   const test = useMutation({
     mutationFn: (body: { issuer: string; allow_internal: boolean }) => unwrap(http.POST('/oidc/test', { body })),
   })
-  // What was found out about another provider says nothing about this one.
+  // A result for another provider does not apply to this one.
   const current = test.variables?.issuer === issuer && test.variables.allow_internal === allow_internal
   return (
     <section className={classes.test} aria-label={t('test.title')}>

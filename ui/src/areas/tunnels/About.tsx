@@ -10,7 +10,7 @@ import { devicesQuery, liveQuery } from './resources'
 import classes from './Tunnels.module.css'
 import { listOf } from './tunnel'
 
-/** What others need to know of a tunnel, and how it is. */
+/** What others need to know about a tunnel, and its state. */
 export function About({ tunnel }: { tunnel: Tunnel }) {
   const { t } = useTranslation('tunnels')
   const { data: devices } = useQuery(devicesQuery)

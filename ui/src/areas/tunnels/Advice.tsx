@@ -10,7 +10,7 @@ import { paths } from '../../paths'
 import { interfacesQuery } from '../network/useLinks'
 import { unmasked } from './tunnel'
 
-/** What a tunnel needs elsewhere before it does all that it is meant for, with the form for it filled in. */
+/** What a tunnel still needs elsewhere to work fully, with links to prefilled forms. */
 export function Advice({ tunnel }: { tunnel: Tunnel }) {
   const { t } = useTranslation('tunnels')
   const { data: rules } = useQuery({ queryKey: [natRules.kind], queryFn: natRules.list })

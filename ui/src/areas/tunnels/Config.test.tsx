@@ -14,7 +14,7 @@ afterEach(cleanup)
 const tunnel = { id: 't0', name: 'wg0', mode: 'server', client_routes: '', public_key: 'the key of wg0' } as Tunnel
 const text = '[Interface]\nPrivateKey = secret\n'
 
-/** Answers as the gateway does, and notes what was asked for. */
+/** Answers like the gateway, and records the requests. */
 function show(has_private_key: boolean, role: 'admin' | 'viewer', qr: () => Response) {
   const asked: string[] = []
   vi.stubGlobal('fetch', async ({ url }: Request) => {
@@ -35,7 +35,7 @@ function show(has_private_key: boolean, role: 'admin' | 'viewer', qr: () => Resp
 }
 const picture = () => new Response('png', { headers: { 'Content-Type': 'image/png' } })
 
-it('shows the code, the file and the text of a peer whose private key is known', async () => {
+it('shows the QR code, the file and the text of a peer whose private key is known', async () => {
   show(true, 'admin', picture)
   const code = await screen.findByRole('img', { name: 'QR code of the configuration of Anna' })
   expect(code.getAttribute('src')).toMatch(/^data:image\/png;base64,/)
@@ -43,7 +43,7 @@ it('shows the code, the file and the text of a peer whose private key is known',
   expect(screen.getByText(/PrivateKey = secret/)).toBeTruthy()
 })
 
-it('keeps the file when the text is too long for a code', async () => {
+it('keeps the file if the text is too long for a QR code', async () => {
   const error = { code: 'conflict', message: 'Too long for a QR code.' }
   show(true, 'admin', () => Response.json({ data: null, error }, { status: 409 }))
   expect(await screen.findByText('Too long for a QR code.')).toBeTruthy()
@@ -57,7 +57,7 @@ it('says why there is none, and what the device needs instead', () => {
   expect(asked.filter((path) => path.startsWith('/peers'))).toEqual([])
 })
 
-it('is not asked for by a viewer', () => {
+it('is not requested for a viewer', () => {
   const asked = show(true, 'viewer', picture)
   expect(screen.getByText(/Only administrators/)).toBeTruthy()
   expect(asked).toEqual([])

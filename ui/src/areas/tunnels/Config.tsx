@@ -17,7 +17,7 @@ import { configQuery, peersQuery, qrQuery } from './resources'
 import classes from './Tunnels.module.css'
 import { useTunnel, useTunnelId } from './useTunnel'
 
-/** The configuration of the peer that the address names, again. */
+/** Shows the configuration of the peer in the address bar again. */
 export function Config() {
   const { t } = useTranslation('tunnels')
   const { id } = useParams({ strict: false }) as { id: string }
@@ -41,7 +41,7 @@ export function Config() {
   )
 }
 
-/** What the device of a peer needs: the code for its camera, the file, the text. */
+/** What a peer's device needs: the QR code, the file, the text. */
 export function PeerConfig({ tunnel, peer }: { tunnel: Tunnel; peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
   const canEdit = useCanEdit()
@@ -88,7 +88,7 @@ function Known({ peer: { id, name } }: { peer: TunnelPeer }) {
   )
 }
 
-/** Why there is no configuration, what the device needs instead, and how there could be one. */
+/** Why there is no configuration, what the device needs instead, and how to get one. */
 function Unknown({ tunnel, peer }: { tunnel: Tunnel; peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
   return (

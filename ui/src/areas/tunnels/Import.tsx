@@ -22,7 +22,7 @@ type Imported = Data<'/tunnel/import', 'post'>
 
 const possible = ({ already_in, error }: Importable) => !already_in && !error
 
-/** Takes over what WireGuard's own tools had: choose, see what comes along and what does not, do it. */
+/** Imports WireGuard's own configurations: choose, see what is imported and what is not, confirm. */
 export default function Import() {
   const { t } = useTranslation('tunnels')
   const query = useQuery(importableQuery)
@@ -100,7 +100,7 @@ function Choice({ files, onDone }: { files: Importable[]; onDone: (files: Import
   )
 }
 
-/** What became of each. */
+/** The result for each file. */
 function Outcome({ files }: { files: Imported }) {
   const { t } = useTranslation('tunnels')
   return (

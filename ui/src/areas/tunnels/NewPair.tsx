@@ -15,7 +15,7 @@ import { RowMenu } from '../../kit/list/RowMenu'
 import { toastApplied } from '../../kit/state/toast'
 import { randomKey } from './tunnel'
 
-/** Gives a tunnel a new key pair, after a question. Clients that have the old public key need the new one. */
+/** Generates a new key pair for a tunnel, after a question. Clients with the old public key need the new one. */
 function useTunnelPair(tunnel: Tunnel) {
   const { t } = useTranslation('tunnels')
   const params = { path: { id: tunnel.id } }
@@ -44,7 +44,7 @@ function useNewPair({ resource: { kind }, row: { id, name }, text, make }: NewPa
   const { t } = useTranslation('tunnels')
   const queries = useQueryClient()
   return async () => {
-    // Any other key does to the connection of the console what the new one will do.
+    // Any other key affects the console's connection as the new one will.
     const other = { kind, verb: 'update', id, body: { private_key: randomKey() } } as const
     const objection = await objectionTo([other], ownConnection)
     await confirm({
@@ -66,12 +66,10 @@ function useNewPair({ resource: { kind }, row: { id, name }, text, make }: NewPa
   }
 }
 
-/** What else can be done with a tunnel. */
 export function TunnelMenu({ tunnel }: { tunnel: Tunnel }) {
   return <PairMenu name={tunnel.name} ask={useTunnelPair(tunnel)} />
 }
 
-/** What else can be done with a peer. */
 export function PeerMenu({ peer }: { peer: TunnelPeer }) {
   return <PairMenu name={peer.name} ask={usePeerPair(peer)} />
 }
@@ -86,7 +84,7 @@ function PairMenu({ name, ask }: { name: string; ask: () => Promise<void> }) {
   )
 }
 
-/** A new key pair for a peer that has no configuration without one. */
+/** Generates a key pair for a peer whose configuration needs one. */
 export function NewPeerPair({ peer }: { peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
   const ask = usePeerPair(peer)

@@ -7,7 +7,7 @@ import { Notice } from '../../kit/state/Notice'
 import { type Conf, type ConfProblem, readConf } from './conf'
 import classes from './Tunnels.module.css'
 
-/** The configuration that a provider gave, read here: it fills in the form. */
+/** Parses a provider's configuration in the browser and fills in the form. */
 export function Paste({ onRead }: { onRead: (conf: Conf | null) => void }) {
   const { t } = useTranslation('tunnels')
   const [open, setOpen] = useState(false)

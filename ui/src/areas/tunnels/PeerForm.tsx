@@ -29,7 +29,7 @@ const stored: Fields<'tunnel.peer'> = [
   { name: 'preshared_key', type: 'password', generate: randomKey, configured: 'preshared_key_configured' },
 ]
 
-/** What a peer is, and its deletion. */
+/** The form for a peer, with its deletion. */
 export function Edit() {
   const id = useTunnelId()
   return (
@@ -46,7 +46,7 @@ export function Edit() {
   )
 }
 
-/** What may not be meant, and what else can be done with a peer. */
+/** Warnings about a peer, and more actions. */
 function Above({ peer }: { peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
   const canEdit = useCanEdit()

@@ -36,14 +36,14 @@ const fresh: Fields<'tunnel.peer', 'key'> = [
   { name: 'preshared_key', type: 'password', generate: randomKey },
 ]
 
-/** A new peer in one dialog: what it is called, its address, and what its device needs. */
+/** A new peer in one dialog: its name, its address, and then what its device needs. */
 export function Create() {
   const { t } = useTranslation('tunnels')
   const tunnel = useTunnel()
   const id = useTunnelId()
   const queries = useQueryClient()
   const [first, setMade] = useState<TunnelPeer | null>(null)
-  // It may get another key pair while it is shown.
+  // It may get a new key pair while it is shown.
   const { data: all } = useQuery(peersQuery)
   const made = first && (all?.find((peer) => peer.id === first.id) ?? first)
   const another = () => {

@@ -18,14 +18,13 @@ import { liveQuery } from './resources'
 import classes from './Tunnels.module.css'
 import { listOf } from './tunnel'
 
-/** A peer with what WireGuard says of it. */
+/** A peer with its live state. */
 interface Row extends TunnelPeer {
   live: PeerLive | undefined
 }
 
 const states = ['online', 'offline'] as const
 
-/** The peers of a tunnel. */
 export function Peers({ tunnel }: { tunnel: Tunnel }) {
   const { t } = useTranslation('tunnels')
   const canEdit = useCanEdit()

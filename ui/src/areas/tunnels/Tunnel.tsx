@@ -60,7 +60,7 @@ function Head({ tunnel }: { tunnel: TunnelRow }) {
   )
 }
 
-/** What the tunnel itself is, and its deletion. */
+/** The form for the tunnel itself, with its deletion. */
 export function EditTunnel() {
   const navigate = useNavigate()
   const id = useTunnelId()

@@ -16,7 +16,7 @@ import { listOf, propose, tunnelShape } from './tunnel'
 
 const ofMode = (mode: string) => (values: Values) => values.mode === mode
 
-/** What a tunnel is made of: that of a server, or that of the client of an upstream. */
+/** The fields of a tunnel: as a server, or as the client of an upstream. */
 export function useTunnelFields(): Fields<'tunnel.interface'> {
   const { t } = useTranslation('tunnels')
   return [
@@ -46,7 +46,7 @@ export function useTunnelFields(): Fields<'tunnel.interface'> {
   ]
 }
 
-/** A new tunnel opens when it is saved: its peers come next. */
+/** After saving, a new tunnel opens: its peers come next. */
 export function Create() {
   const { t } = useTranslation('tunnels')
   const [conf, setConf] = useState<Conf | null>(null)
@@ -77,7 +77,7 @@ function NewTunnel({ proposal, conf }: { proposal: Values; conf: Conf | null }) 
       return answer
     },
   }
-  // A provider says which address the gateway has there, and cares for no port.
+  // A client's address comes from the provider, and its port does not matter.
   const follow = ({ mode }: Values): Values =>
     mode === 'client'
       ? { address_cidr: [], listen_port: 0 }

@@ -22,7 +22,7 @@ export { Create } from './TunnelForm'
 
 const none: TunnelPeer[] = []
 
-/** A tunnel with what WireGuard says of it. */
+/** A tunnel with its live state. */
 interface Row extends Tunnel {
   peers: { all: number; online: number }
   traffic: Traffic
@@ -132,7 +132,7 @@ export default function Tunnels() {
   )
 }
 
-/** Leads to the configurations of the machine that are not here, and says how many there are. */
+/** The link to import configurations, with the number of those that are not imported yet. */
 function ImportButton() {
   const { t } = useTranslation('tunnels')
   const { data = [] } = useQuery(importableQuery)

@@ -43,7 +43,7 @@ describe("a provider's configuration", () => {
     expect(JSON.stringify(readConf(provider))).not.toContain('touch')
   })
 
-  it('has no secret that is not there', () => {
+  it('has no secret if there is none', () => {
     const bare = provider.replace(/P(rivate|reshared)Key = .*\n/g, '').replaceAll('\n', '\r\n')
     expect(readConf(bare)).toMatchObject({ secrets: {}, values: { mtu: 1380 } })
   })

@@ -3,17 +3,17 @@ import type { Values } from '../../kit/form/fields'
 export type ConfProblem = 'noInterface' | 'noPeer' | 'manyPeers' | 'noEndpoint'
 
 export interface Conf {
-  /** Fields of a tunnel, as the API has them. */
+  /** The fields of a tunnel, as in the API. */
   values: Values
-  /** They are sent and never shown. */
+  /** Sent, but never shown. */
   secrets: Values
-  /** Settings that are not taken over: commands above all. */
+  /** Settings that are not imported, above all commands. */
   left: string[]
 }
 
 type Section = Map<string, { name: string; value: string }>
 
-/** The sections of a file, each setting once; lists that stand on several lines are one. */
+/** The sections of a file. A repeated setting becomes one list. */
 function sections(text: string): { interface?: Section; peers: Section[] } {
   const found: { interface?: Section; peers: Section[] } = { peers: [] }
   let here: Section | undefined
@@ -35,7 +35,7 @@ function sections(text: string): { interface?: Section; peers: Section[] } {
 
 const listed = (text = '') => text.split(/[\s,]+/).filter(Boolean)
 
-/** An address alone is its own network. */
+/** An address without a length is a single host. */
 const withLength = (address: string) =>
   address.includes('/') ? address : `${address}/${address.includes(':') ? 128 : 32}`
 
@@ -44,7 +44,7 @@ const taken = {
   peer: ['publickey', 'presharedkey', 'endpoint', 'allowedips', 'persistentkeepalive'],
 }
 
-/** What a provider's configuration says, as the client of one upstream. Nothing of it is run, commands are left out. */
+/** Parses a provider's configuration as a client of one upstream. Commands are left out; nothing is run. */
 export function readConf(text: string): Conf | ConfProblem {
   const { interface: own, peers } = sections(text)
   const [peer] = peers

@@ -18,20 +18,20 @@ const status = (rate: number, part: Partial<TunnelPeerStatus> = {}): TunnelPeerS
 const tunnel = (part: Partial<Tunnel> = {}) =>
   ({ id: 't0', name: 'wg0', mode: 'server', active: true, ...part }) as Tunnel
 
-describe('the rates of the last minute', () => {
-  it('grow with every answer, and no longer than the line', () => {
+describe('the rates of recent polls', () => {
+  it('grow with every answer, up to the length of the line', () => {
     let live = remember({ a: status(1) }, 0, undefined)
     for (let n = 1; n < slots + 5; n++) live = remember({ a: status(n + 1) }, n * 3000, live)
     expect(live.peers.a?.history).toHaveLength(slots)
     expect(live.peers.a?.history.at(-1)).toBe(2 * (slots + 5))
   })
 
-  it('begin anew after a pause', () => {
+  it('start again after a pause', () => {
     const before = remember({ a: status(1) }, 0, undefined)
     expect(remember({ a: status(2) }, 60_000, before).peers.a?.history).toEqual([4])
   })
 
-  it('of a tunnel are those of its peers together, newest under newest', () => {
+  it('of a tunnel are the sums of its peers, aligned at the newest', () => {
     const before = remember({ a: status(1), far: status(9, { interface: 'wg1' }) }, 0, undefined)
     const live = remember({ a: status(2), b: status(3), far: status(9, { interface: 'wg1' }) }, 3000, before)
     expect(trafficOf(heardOn(live).get('wg0'))).toEqual({ rx_rate: 5, tx_rate: 5, history: [2, 10] })
@@ -39,7 +39,7 @@ describe('the rates of the last minute', () => {
   })
 })
 
-it('a key that was heard on another tunnel is not known on this one', () => {
+it('a key seen on another tunnel is unknown on this one', () => {
   const live = remember({ a: status(0, { interface: 'wg1' }) }, 0, undefined)
   expect(liveOf(live, tunnel(), 'a')).toBeUndefined()
   expect(liveOf(live, tunnel({ name: 'wg1' }), 'a')).toBeDefined()
@@ -53,7 +53,7 @@ it('counts the peers of a server, and the upstream of a client', () => {
   expect(peersOf(client, [], live)).toEqual({ all: 1, online: 1 })
 })
 
-it('says how the link of a tunnel is', () => {
+it("knows the state of a tunnel's interface", () => {
   const device = (part: Partial<TunnelDevice>) => [{ name: 'wg0', up: true, error: '', ...part } as TunnelDevice]
   expect(linkOf(tunnel({ active: false }), device({})).state).toBe('off')
   expect(linkOf(tunnel(), undefined).state).toBe('unknown')

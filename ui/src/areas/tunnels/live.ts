@@ -6,7 +6,7 @@ import type { Tone } from '../../kit/state/Notice'
 export const slots = 30
 
 export interface PeerLive extends TunnelPeerStatus {
-  /** Bytes a second in both directions, oldest first. */
+  /** Bytes per second in both directions, oldest first. */
   history: readonly number[]
 }
 
@@ -15,10 +15,10 @@ export interface Live {
   peers: Record<string, PeerLive>
 }
 
-/** After a longer pause nobody knows what was between: the lines begin anew. */
+/** After a longer pause the rates in between are unknown, so the lines start again. */
 const longest = 15_000
 
-/** What WireGuard says now, with what it said before. */
+/** Adds WireGuard's current state to the history of each peer. */
 export function remember(now: Record<string, TunnelPeerStatus>, at: number, before: Live | undefined): Live {
   const known = before && at - before.at <= longest ? before.peers : {}
   const peers = Object.entries(now).map(([key, peer]) => {
@@ -28,7 +28,7 @@ export function remember(now: Record<string, TunnelPeerStatus>, at: number, befo
   return { at, peers: Object.fromEntries(peers) }
 }
 
-/** One key may be that of several tunnels' peers: what is known of it belongs to the tunnel that it was heard on. */
+/** Peers of several tunnels may share a key. The live state belongs to the tunnel on which it was seen. */
 export function liveOf(live: Live | undefined, tunnel: Pick<Tunnel, 'name'>, key: string): PeerLive | undefined {
   const peer = live?.peers[key]
   return peer?.interface === tunnel.name ? peer : undefined
@@ -40,10 +40,10 @@ export interface Traffic {
   history: readonly number[]
 }
 
-/** The peers that were heard on each tunnel, by its name. */
+/** The live peers of each tunnel, by its name. */
 export const heardOn = (live: Live | undefined) => grouped(Object.values(live?.peers ?? {}), (peer) => peer.interface)
 
-/** What goes through a tunnel now, all its peers together. */
+/** The traffic of all peers of a tunnel. */
 export function trafficOf(own: readonly PeerLive[] = []): Traffic {
   const sum = (of: (peer: PeerLive) => number) => own.reduce((all, peer) => all + of(peer), 0)
   const length = Math.max(0, ...own.map(({ history }) => history.length))
@@ -51,7 +51,7 @@ export function trafficOf(own: readonly PeerLive[] = []): Traffic {
   return { rx_rate: sum((peer) => peer.rx_rate), tx_rate: sum((peer) => peer.tx_rate), history }
 }
 
-/** How many of its own peers a tunnel has, and how many of them were heard from lately. The only one of a client is its upstream. */
+/** How many peers a tunnel has, and how many are online. A client's only peer is its upstream. */
 export function peersOf(tunnel: Tunnel, own: readonly TunnelPeer[], live: Live | undefined) {
   const keys = tunnel.mode === 'client' ? [tunnel.upstream_public_key] : own.map(({ public_key }) => public_key)
   return { all: keys.length, online: keys.filter((key) => liveOf(live, tunnel, key)?.online).length }
@@ -67,7 +67,7 @@ export const linkTones: Record<LinkState, Tone> = {
   elsewhere: 'off',
 }
 
-/** How the link of a tunnel is. */
+/** The state of a tunnel's interface. */
 export function linkOf(
   tunnel: Pick<Tunnel, 'name' | 'active'>,
   devices: readonly TunnelDevice[] | undefined,

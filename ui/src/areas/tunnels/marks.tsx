@@ -8,7 +8,7 @@ import { Time } from '../../kit/text/Time'
 import { linkOf, linkTones, type PeerLive, slots, type Traffic } from './live'
 import classes from './Tunnels.module.css'
 
-/** How the link of a tunnel is, and who does the work. */
+/** The state of a tunnel's interface, with its error or node. */
 export function LinkBadge({ tunnel, devices }: { tunnel: Tunnel; devices: readonly TunnelDevice[] | undefined }) {
   const { t } = useTranslation('tunnels')
   const { state, device } = linkOf(tunnel, devices)
@@ -26,7 +26,7 @@ export function LinkBadge({ tunnel, devices }: { tunnel: Tunnel; devices: readon
   )
 }
 
-/** Whether a peer was heard from lately, and when it was. */
+/** Whether a peer was seen recently, and when. */
 export function PeerBadge({ live, active = true }: { live: PeerLive | undefined; active?: boolean }) {
   const { t } = useTranslation('tunnels')
   if (!active) return <Badge tone="off">{t('common:off')}</Badge>
@@ -45,7 +45,7 @@ export function PeerBadge({ live, active = true }: { live: PeerLive | undefined;
 
 const arrows = (rx: string, tx: string) => `↓ ${rx} ↑ ${tx}`
 
-/** How fast it is now, and how that went in the last minute. */
+/** The current rates, and those of the last minute. */
 export function Rates({ traffic }: { traffic: Traffic | undefined }) {
   if (!traffic?.history.length) return <span className="soft">–</span>
   return (
@@ -56,7 +56,7 @@ export function Rates({ traffic }: { traffic: Traffic | undefined }) {
   )
 }
 
-/** What came and went since the link was made. */
+/** Bytes received and sent since the interface was created. */
 export function Totals({ live }: { live: PeerLive | undefined }) {
   return live ? (
     <span className={classes.totals}>{arrows(bytes(live.rx), bytes(live.tx))}</span>

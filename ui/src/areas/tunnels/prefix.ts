@@ -1,4 +1,4 @@
-/** A network of either family: its first address as a number, and how many bits of it are the network's. */
+/** A network of either family: its first address as a number, and its prefix length. */
 export interface Prefix {
   width: 32 | 128
   first: bigint
@@ -14,7 +14,7 @@ function parseAddress(text: string): Pick<Prefix, 'width' | 'first'> | null {
     return parts.some((part) => part > 255) ? null : { width: 32, first: join(parts, 8n) }
   }
   if (!URL.canParse(`http://[${text}]`)) return null
-  // The browser knows all ways to write an address, and answers with the shortest.
+  // The browser parses every notation of an address, and returns the shortest.
   const [head = '', tail = ''] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string) => part.split(':').filter(Boolean)
   const missing = 8 - groups(head).length - groups(tail).length
@@ -28,7 +28,7 @@ function parseAddress(text: string): Pick<Prefix, 'width' | 'first'> | null {
   }
 }
 
-/** The network that an address such as 10.8.0.1/24 or fd00:8::1/64 is in. */
+/** The network of an address such as 10.8.0.1/24 or fd00:8::1/64. */
 export function parsePrefix(cidr: string): Prefix | null {
   const [text = '', length = ''] = cidr.split('/')
   const address = parseAddress(text)

@@ -7,7 +7,7 @@ import { type Live, remember } from './live'
 export const tunnelsQuery = queryOptions({ queryKey: [tunnels.kind], queryFn: tunnels.list })
 export const peersQuery = queryOptions({ queryKey: [peers.kind], queryFn: peers.list })
 
-/** What WireGuard knows of each peer, asked again while the page is open. */
+/** The live state of each peer, polled while a page shows it. */
 export const liveQuery = queryOptions({
   queryKey: ['tunnel', 'status'],
   queryFn: async ({ client, queryKey }) => {
@@ -37,7 +37,7 @@ export const nextAddressQuery = (id: string) =>
     retry: false,
   })
 
-/** The configuration of a peer holds its private key: it is forgotten as soon as nobody looks at it. */
+/** A peer's configuration contains its private key, so it is dropped from the cache when no longer shown. */
 export const configQuery = (id: string) =>
   queryOptions({
     queryKey: [peers.kind, id, 'config'],

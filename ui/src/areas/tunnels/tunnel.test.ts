@@ -4,12 +4,12 @@ import { everything, peerShape, propose, randomKey, tunnelShape, unmasked } from
 
 const row = (name: string, address_cidr: string, listen_port: number) => ({ name, address_cidr, listen_port })
 
-describe('what is proposed for a new tunnel', () => {
+describe('the proposal for a new tunnel', () => {
   it('is the usual first one', () => {
     expect(propose([])).toMatchObject({ name: 'wg0', address_cidr: '10.8.0.1/24', listen_port: 51_820 })
   })
 
-  it('is what no other tunnel has', () => {
+  it('is unused by other tunnels', () => {
     const rows = [row('wg0', '10.8.0.1/24,fd00:8::1/64', 51_820), row('office', '10.8.1.1/24', 51_821)]
     expect(propose(rows)).toMatchObject({ name: 'wg1', address_cidr: '10.8.2.1/24', listen_port: 51_822 })
   })
@@ -40,7 +40,7 @@ describe('the form of a tunnel', () => {
     })
   })
 
-  it('keeps nothing of the other mode', () => {
+  it('clears fields of the other mode', () => {
     expect(tunnelShape.write({ ...values, mode: 'server' })).toMatchObject({
       upstream_endpoint: '',
       upstream_public_key: '',
@@ -58,7 +58,7 @@ describe('the form of a tunnel', () => {
   })
 })
 
-it('sends the key of a device that brought one, and none where it is made', () => {
+it('sends the key of a device that has one, and none to have one generated', () => {
   const { write } = peerShape('t1')
   const typed = { name: 'anna', allowed_ips: ['10.8.0.2/32'], public_key: 'hers', keepalive: 25 }
   const sent = { name: 'anna', allowed_ips: '10.8.0.2/32', keepalive: 25, interface_id: 't1' }
@@ -66,7 +66,7 @@ it('sends the key of a device that brought one, and none where it is made', () =
   expect(write({ ...typed, key: 'made' })).toEqual({ ...sent, public_key: '' })
 })
 
-it('makes keys as WireGuard writes them', () => {
+it("generates keys in WireGuard's format", () => {
   expect(atob(randomKey())).toHaveLength(32)
   expect(randomKey()).not.toBe(randomKey())
 })
@@ -85,12 +85,12 @@ describe('a full tunnel', () => {
     ...part,
   })
 
-  it('needs a masquerade of its network', () => {
+  it('needs a masquerade rule for its network', () => {
     expect(unmasked(tunnel(), [], undefined)).toBe('10.8.0.0/24')
   })
 
   it.each([{}, { src_cidr: '10.8.0.0/24' }, { src_cidr: '10.0.0.0/8' }, { in_zone: 'vpn' }, { out_zone: 'any' }])(
-    'has it by a rule with %j',
+    'is covered by a rule with %j',
     (part) => {
       expect(unmasked(tunnel(), [rule(part)], 'vpn')).toBeUndefined()
     },
@@ -105,11 +105,11 @@ describe('a full tunnel', () => {
     { out_zone: 'guest' },
     { protocol: 'tcp' },
     { dst_cidr: '192.0.2.0/24' },
-  ])('has it not by a rule with %j', (part) => {
+  ])('is not covered by a rule with %j', (part) => {
     expect(unmasked(tunnel(), [rule(part)], 'vpn')).toBe('10.8.0.0/24')
   })
 
-  it('needs one for each family that it carries', () => {
+  it('needs a rule for each family that it carries', () => {
     const both = { client_routes: '0.0.0.0/0,::/0' }
     expect(unmasked(tunnel(both), [rule({ src_cidr: '10.8.0.0/24' })], undefined)).toBe('fd00:8::/64')
     expect(
@@ -118,7 +118,7 @@ describe('a full tunnel', () => {
     expect(unmasked(tunnel(both), [rule()], undefined)).toBeUndefined()
   })
 
-  it('needs none for addresses that the internet answers', () => {
+  it('needs none for public addresses', () => {
     expect(unmasked(tunnel({ client_routes: '::/0', address_cidr: '2001:db8:8::1/64' }), [], undefined)).toBeUndefined()
   })
 

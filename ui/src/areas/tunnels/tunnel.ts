@@ -8,7 +8,7 @@ export const listOf = (text: unknown) =>
     .filter(Boolean)
 const joined = (list: unknown) => (Array.isArray(list) ? list.join(',') : '')
 
-/** Lists are one text in the API and several entries in a form. */
+/** Lists are comma-separated text in the API, and several entries in a form. */
 function shapeOf(lists: readonly string[], write: (values: Values) => Values) {
   const each = (values: Values, change: (value: unknown) => unknown) => ({
     ...values,
@@ -20,7 +20,7 @@ function shapeOf(lists: readonly string[], write: (values: Values) => Values) {
 export const everything = ['0.0.0.0/0', '::/0']
 const keepalive = 25
 
-/** What the other mode has is not kept. */
+/** Fields of the other mode are cleared. */
 export const tunnelShape = shapeOf(['address_cidr', 'client_routes', 'dns', 'upstream_allowed_ips'], (values) => ({
   ...values,
   listen_port: values.listen_port ?? 0,
@@ -35,7 +35,7 @@ export const tunnelShape = shapeOf(['address_cidr', 'client_routes', 'dns', 'ups
       }),
 }))
 
-/** A peer of this tunnel. One without a key of its own gets a pair that is made on the gateway. */
+/** A peer of this tunnel. Without a public key, the gateway generates a pair. */
 export const peerShape = (tunnel: string) =>
   shapeOf(['allowed_ips'], ({ key, ...values }) => ({
     ...values,
@@ -44,12 +44,12 @@ export const peerShape = (tunnel: string) =>
     ...(key === 'made' && { public_key: '' }),
   }))
 
-/** A key that both ends have besides: 256 random bits. */
+/** A preshared key: 256 random bits. */
 export const randomKey = () => btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
 
 const firstFree = (taken: (n: number) => boolean, from = 0): number => (taken(from) ? firstFree(taken, from + 1) : from)
 
-/** What a new tunnel usually is: the next name, a network that no other tunnel has, the next port. */
+/** Suggests values for a new tunnel: the next name, an unused network, the next port. */
 export function propose(rows: readonly Pick<Tunnel, 'name' | 'address_cidr' | 'listen_port'>[]): Values {
   const n = firstFree((one) => rows.some(({ name }) => name === `wg${one}`))
   const third = firstFree((one) => rows.some(({ address_cidr }) => address_cidr.includes(`10.8.${one}.`)))
@@ -60,18 +60,18 @@ export function propose(rows: readonly Pick<Tunnel, 'name' | 'address_cidr' | 'l
   }
 }
 
-/** Whether its peers send everything of the family of a network through it, to the internet too. */
+/** Whether its peers send all traffic of that address family through it, including to the internet. */
 const isFull = ({ mode, client_routes }: Tunnel, { width }: Prefix) =>
   mode === 'server' && listOf(client_routes).includes(width === 32 ? '0.0.0.0/0' : '::/0')
 
-/** IPv6 addresses that the internet answers by themselves. */
+/** IPv6 addresses that are routed on the internet and need no masquerade. */
 const globalV6 = '2000::/3'
 
 type Masquerade = Pick<NatRule, 'kind' | 'enabled' | 'in_zone' | 'out_zone' | 'protocol' | 'src_cidr' | 'dst_cidr'>
 
 /**
- * The first network of a full tunnel whose packets would leave for the internet with addresses that nobody there can
- * answer; none when masquerade rules see to it.
+ * The first network of a full tunnel whose packets would leave for the internet with private addresses; none if
+ * masquerade rules cover them.
  */
 export function unmasked(tunnel: Tunnel, rules: readonly Masquerade[], zone: string | undefined): string | undefined {
   const outward = rules.filter(

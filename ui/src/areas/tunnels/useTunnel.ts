@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { tunnelsQuery } from './resources'
 
-/** The tunnel that the address names. */
+/** The id of the tunnel in the address bar. */
 export const useTunnelId = () => (useParams({ strict: false }) as { tunnel: string }).tunnel
 
 export function useTunnel() {

@@ -65,7 +65,7 @@ async function show() {
   await pass(100)
 }
 
-it('goes on while the gateway is away, says so, and after two minutes says what to do', async () => {
+it('keeps polling while the gateway is away, says so, and after two minutes says what to do', async () => {
   answers = { upgrade: running, version: '1.0.0' }
   await show()
   expect(screen.getByText('Install the new version')).toBeTruthy()
@@ -88,7 +88,7 @@ it('goes on while the gateway is away, says so, and after two minutes says what 
   expect(screen.queryByText(/has not answered/)).toBeNull()
 })
 
-it('reloads once when another version serves', async () => {
+it('reloads once if another version is running', async () => {
   answers = { upgrade: running, version: '1.0.0' }
   await show()
   answers = { upgrade: running, version: '1.1.0' }

@@ -6,14 +6,14 @@ import { LastJob } from '../../kit/job/LastJob'
 import { mustReload, usual } from './progress'
 import { upgradeQuery } from './resources'
 
-/** The upgrade that runs, or how the last one went. */
+/** The running upgrade, or the result of the last one. */
 export function LastUpgrade() {
   const query = useQuery(upgradeQuery)
   useNewVersion(query.data?.state === 'running')
   return <LastJob text="updates" name="upgrade" usual={usual} query={query} />
 }
 
-/** Reloads the page once when another version serves than the one that the page came from. */
+/** Reloads the page once if the gateway's version has changed since the page was loaded. */
 function useNewVersion(running: boolean) {
   const health = useQuery({ ...healthQuery, refetchInterval: running ? 2000 : 15_000 })
   const serving = health.data?.version

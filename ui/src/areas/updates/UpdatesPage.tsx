@@ -46,7 +46,7 @@ export default function UpdatesPage() {
   )
 }
 
-/** Which version there is for the gateway, and the button that installs it. */
+/** The available version of the gateway, and the button that installs it. */
 function Offer({ versions }: { versions: PackageVersions }) {
   const { t } = useTranslation('updates')
   const canEdit = useCanEdit()
@@ -90,7 +90,7 @@ function Offer({ versions }: { versions: PackageVersions }) {
   )
 }
 
-/** How old the knowledge of apt is. */
+/** The age of apt's package lists. */
 function Checked({ versions }: { versions: PackageVersions }) {
   const { t } = useTranslation('updates')
   const canEdit = useCanEdit()

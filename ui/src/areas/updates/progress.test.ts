@@ -13,20 +13,20 @@ const broken = {
 }
 
 describe('the reload after an upgrade', () => {
-  it('comes once for each version that serves', () => {
+  it('happens once for each running version', () => {
     expect(mustReload('1.0.0', '1.0.0', sessionStorage)).toBe(false)
     expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(true)
     expect(mustReload('1.0.0', '1.1.0', sessionStorage)).toBe(false)
-    // Taken back.
+    // A downgrade.
     expect(mustReload('1.1.0', '1.0.0', sessionStorage)).toBe(true)
   })
   it.each([
     [undefined, '1.1.0'],
     ['1.0.0', undefined],
-  ])('does not come while a version is unknown: %s, %s', (loaded, serving) => {
+  ])('does not happen while a version is unknown: %s, %s', (loaded, serving) => {
     expect(mustReload(loaded, serving, sessionStorage)).toBe(false)
   })
-  it('does not come where it cannot be remembered', () => {
+  it('does not happen if it cannot be remembered', () => {
     expect(mustReload('1.0.0', '1.1.0', broken)).toBe(false)
   })
 })
@@ -37,7 +37,7 @@ it.each([
   ['1', '2', true, true, 'security'],
   ['', '2', false, false, 'notInstalled'],
   ['1', '', false, false, 'unknown'],
-  // What the operator holds back is not offered.
+  // Packages that an operator holds are not offered.
   ['1', '1', false, true, 'current'],
 ] as const)('installed %s, available %s: %s %s is %s', (installed, available, upgradable, security, standing) => {
   expect(standingOf({ name: 'x', newer: [], installed, available, upgradable, security })).toBe(standing)

@@ -7,7 +7,10 @@ export const usual = 2 * 60_000
 
 type Store = Pick<Storage, 'getItem' | 'setItem'>
 
-/** Whether a page that was loaded from one version must reload, because another one serves now. It does so once for each. */
+/**
+ * Whether to reload a page that was loaded from another version than the one running now. True at most once per
+ * version.
+ */
 export function mustReload(loaded: string | undefined, serving: string | undefined, storage: Store): boolean {
   if (!loaded || !serving || loaded === serving) return false
   return mayReload(serving, storage, 'gateway.reloaded-for-version')
@@ -15,7 +18,7 @@ export function mustReload(loaded: string | undefined, serving: string | undefin
 
 export type Standing = 'current' | 'update' | 'security' | 'notInstalled' | 'unknown'
 
-/** How a package stands to what apt has. */
+/** The state of a package compared to apt. */
 export function standingOf({ installed, available, upgradable, security }: PackageVersion): Standing {
   if (!installed) return 'notInstalled'
   if (!available) return 'unknown'

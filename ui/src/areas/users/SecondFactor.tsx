@@ -8,7 +8,7 @@ import { RowButton } from '../../kit/list/RowButton'
 import { Badge } from '../../kit/state/StateBadge'
 import classes from './Users.module.css'
 
-/** What a login of the user takes besides the password. */
+/** The second factors of the user. */
 export function Factors({ user }: { user: User }) {
   const { t } = useTranslation('users')
   const factors = [
@@ -19,7 +19,7 @@ export function Factors({ user }: { user: User }) {
   return <Badge tone="live">{factors.join(', ')}</Badge>
 }
 
-/** The way back in for somebody who has lost the phone or the key. */
+/** Resets the second factor of a user who has lost their phone or key. */
 export function SecondFactor({ user }: { user: User }) {
   const { t } = useTranslation('users')
   const canEdit = useCanEdit()
@@ -55,7 +55,7 @@ export function SecondFactor({ user }: { user: User }) {
   )
 }
 
-/** Who the user is at the identity provider, once a single sign-on has told. */
+/** The user's id at the identity provider, known after their first single sign-on. */
 export function Subject({ user }: { user: User }) {
   const { t } = useTranslation('users')
   const canEdit = useCanEdit()

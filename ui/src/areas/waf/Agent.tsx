@@ -12,7 +12,7 @@ import { Time } from '../../kit/text/Time'
 import { failsOpen } from './config-form'
 import { configsQuery } from './resources'
 
-/** How the agent is, and what people lose while it is away. */
+/** The state of the agent, and what does not work without it. */
 export function Agent({ summary: { agent, enabled } }: { summary: WafSummary }) {
   const { t } = useTranslation('waf')
   if (agent.state !== 'up' && enabled === 0) {

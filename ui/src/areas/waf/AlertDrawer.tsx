@@ -21,7 +21,7 @@ import { AlertAction, AlertsLink, Masked, partName, Severity } from './marks'
 import { Tune } from './Tune'
 import classes from './Waf.module.css'
 
-/** One request with all that is known about it: what it was, which rules matched and where, and what to do about it. */
+/** One request with all details: what it was, which rules matched and where, and what to do about it. */
 export default function AlertDrawer() {
   const { t } = useTranslation('waf')
   const { id } = useParams({ strict: false }) as { id: string }
@@ -105,7 +105,7 @@ function Head({ alert }: { alert: WafAlertDetail }) {
   )
 }
 
-/** The way out for a request that should have passed, whatever number of rules matched it. */
+/** Excludes a request that should have passed from all rules that it matched. */
 function Legitimate({ alert }: { alert: WafAlertDetail }) {
   const { t } = useTranslation('waf')
   const canEdit = useCanEdit()
@@ -121,7 +121,7 @@ function Legitimate({ alert }: { alert: WafAlertDetail }) {
   )
 }
 
-/** One rule that matched, in words. */
+/** One matching rule, in words. */
 function Record({ record }: { record: WafAlert }) {
   const { t } = useTranslation('waf')
   const isRule = record.rule_id > 0

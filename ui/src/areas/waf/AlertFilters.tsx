@@ -8,13 +8,13 @@ import { useDomains } from '../proxy/useSites'
 import { alertActions } from './alert-logic'
 import classes from './Waf.module.css'
 
-/** Which alerts to show. It stands in the address; the gateway applies it. */
+/** The filters. They are in the address bar, and the gateway applies them. */
 export function AlertFilters({ faults }: { faults: Record<string, string> }) {
   const { t } = useTranslation('waf')
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
   const { all } = useDomains()
-  // Another question begins at its newest answer.
+  // A new filter starts at the newest alerts.
   const change = (part: ListSearch) =>
     void navigate({
       to: '.',

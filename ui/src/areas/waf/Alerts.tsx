@@ -25,12 +25,12 @@ import { alertQuery, isFiltered, pageSize, requestsOf } from './alert-logic'
 import { alertStream } from './resources'
 import classes from './Waf.module.css'
 
-/** How often the list is read again at most, however many requests are attacks. */
+/** The minimum interval between reloads of the list in milliseconds, however many attacks there are. */
 const calm = 1000
 
 /**
- * Requests that matched a rule, as they come. The gateway filters: the stream only says that there is something new. A
- * page of older ones stays as it is.
+ * Requests that matched a rule, live. The gateway filters them: the stream only triggers a reload. A page of older ones
+ * does not change.
  */
 export default function Alerts() {
   const { t } = useTranslation('waf')

@@ -10,7 +10,7 @@ import classes from './Waf.module.css'
 
 const hour = 3600
 
-/** The lines of a chart: what was refused, what was let through, and what was not inspected. */
+/** The lines of a chart: blocked, detected, and not inspected. */
 export function useSeries(series: WafSummary['series']) {
   return useMemo(() => {
     const of = (name: WafAlert['action']) => series.map((one) => one[name])
@@ -24,13 +24,15 @@ export function useSeries(series: WafSummary['series']) {
   }, [series])
 }
 
-/** How many requests of the last day had this end. A request that was not inspected is only counted as reports. */
+/**
+ * The number of requests with this action in the last day. Requests that were not inspected are only known as records.
+ */
 export function totalOf({ actions }: WafSummary, action: WafAlert['action']): number {
   const found = actions.find(({ name }) => name === action)
   return (action === 'unavailable' ? found?.records : found?.requests) ?? 0
 }
 
-/** What the WAF found in the last day, hour by hour. */
+/** The WAF's findings in the last day, by hour. */
 export function Day({ summary }: { summary: WafSummary }) {
   const { t } = useTranslation('waf')
   const lines = useSeries(summary.series)

@@ -10,7 +10,7 @@ import { useGuard } from './guard'
 import { AlertsLink } from './marks'
 import { OutlookCard } from './Outlook'
 
-/** What a domain wants of the WAF. */
+/** The WAF settings of a domain. */
 export default function DomainForm() {
   const { t } = useTranslation('waf')
   const navigate = useNavigate()

@@ -22,7 +22,7 @@ interface Row {
   matched: ReturnType<typeof matchedOf>
 }
 
-/** What the WAF does for each domain of the proxy. */
+/** The state of the WAF for each domain. */
 export function Domains({ matched }: { matched: WafSummary['domains'] }) {
   const { t } = useTranslation('waf')
   const { data: configs = [] } = useQuery(configsQuery)

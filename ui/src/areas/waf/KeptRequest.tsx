@@ -4,7 +4,7 @@ import { Notice } from '../../kit/state/Notice'
 import { Masked } from './marks'
 import classes from './Waf.module.css'
 
-/** A request as it was kept: its line, headers and body, with what was masked marked. */
+/** A stored request: its line, headers and body, with masked parts highlighted. */
 export function KeptRequest({ request }: Pick<WafAlertDetail, 'request'>) {
   const { t } = useTranslation('waf')
   const head = [
@@ -26,7 +26,7 @@ export function KeptRequest({ request }: Pick<WafAlertDetail, 'request'>) {
 
 function Raw({ label, text }: { label: string; text: string }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <section aria-label={label} tabIndex={0} className={`mono ${classes.raw}`}>
       <Masked text={text} />
     </section>

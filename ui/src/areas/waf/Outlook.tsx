@@ -60,7 +60,7 @@ function useReadiness(id: string) {
   return { forecast, of: (data: WafForecast) => readinessOf(data, up, Date.now()) }
 }
 
-/** What blocking would mean for a domain, in a row. */
+/** What blocking would mean for a domain, in a table row. */
 export function Outlook({ config }: { config: Watched }) {
   const { t } = useTranslation('waf')
   const { forecast, of } = useReadiness(config.id)
@@ -83,10 +83,10 @@ export function Outlook({ config }: { config: Watched }) {
   }
 }
 
-/** Since when the domain has its settings, in whole days. */
+/** How many days ago the domain's settings changed. */
 const young = ({ since }: WafForecast) => i18n.t('waf:outlook.young', { count: daysSince(since, Date.now()) })
 
-/** What blocking would have refused, by rule, and the offer to switch when it is quiet. */
+/** What blocking would have refused, by rule, and an offer to switch if that is nothing. */
 export function OutlookCard({ config }: { config: WafConfig }) {
   const { t } = useTranslation('waf')
   const { forecast, of } = useReadiness(config.id)

@@ -12,7 +12,7 @@ import classes from './Waf.module.css'
 
 const none: WafSummary['domains'] = []
 
-/** The WAF over all domains: how the agent is, what the last day had, and what each domain does. */
+/** The WAF across all domains: the agent's state, the last day, and the mode of each domain. */
 export default function Overview() {
   const { t } = useTranslation('waf')
   const summary = useQuery(summaryQuery)

@@ -9,14 +9,14 @@ import { count } from '../../kit/text/format'
 import { AlertsLink } from './marks'
 import classes from './Waf.module.css'
 
-/** The gateway finds so many rules at most. */
+/** The gateway returns at most this many rules. */
 const most = 200
 
-/** Tags that all rules have, or that only repeat the other columns or list clauses of a standard. */
+/** Tags that every rule has, that repeat other columns, or that cite standards. */
 const dull = /^(OWASP_CRS|OWASP_TOP|paranoia-level|capec|PCI|WASC|application-multi|language-multi|platform-multi)/i
 const telling = (tags: readonly string[]) => tags.filter((tag) => !dull.test(tag))
 
-/** The rules of the core rule set, searched by the gateway. */
+/** The core rule set, searched by the gateway. */
 export default function Rules() {
   const { t } = useTranslation('waf')
   const [q] = useDebouncedValue((useSearch({ strict: false }) as ListSearch).q, 300)

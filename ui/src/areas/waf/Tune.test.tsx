@@ -28,7 +28,7 @@ let asked: { url: string; body: string }[]
 
 beforeEach(() => {
   asked = []
-  // A text area that grows asks for it; this page has none.
+  // An autosizing text area needs document.fonts, which the test environment lacks.
   Object.defineProperty(document, 'fonts', { value: new EventTarget(), configurable: true })
   vi.stubGlobal('fetch', async (request: Request) => {
     const { pathname } = new URL(request.url)
@@ -42,7 +42,7 @@ afterEach(() => {
   Reflect.deleteProperty(document, 'fonts')
 })
 
-it('shows all that a request needs as one proposal, what passes then, and saves it at once', async () => {
+it('shows all that a request needs as one proposal, with what would pass, and saves it at once', async () => {
   const onClose = vi.fn()
   render(
     <MantineProvider env="test">

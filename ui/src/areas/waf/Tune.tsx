@@ -14,7 +14,7 @@ import { toastApplied } from '../../kit/state/toast'
 import { partName } from './marks'
 import classes from './Waf.module.css'
 
-/** What an exclusion leaves out, in a sentence. */
+/** An exclusion in words. */
 function inWords({ rule_id: id, path, exact, variable, parameter }: WafExclusion): string {
   const everywhere = i18n.t('waf:tune.everywhere')
   const where =
@@ -23,13 +23,16 @@ function inWords({ rule_id: id, path, exact, variable, parameter }: WafExclusion
   return i18n.t(variable ? 'waf:tune.parameter' : 'waf:tune.rule', words)
 }
 
-/** From "this was legitimate" to all exclusions that the request needs: what they leave out, what comes of it, why, and then saved. */
+/**
+ * Turns "this was legitimate" into the exclusions that a request needs: shows them, previews their effect, asks why,
+ * and saves.
+ */
 export function Tune({ id, onClose }: { id: string; onClose: () => void }) {
   const { t } = useTranslation('waf')
   const query = useQuery({
     queryKey: ['waf', 'propose', id],
     queryFn: () => unwrap(http.POST('/waf/alerts/{id}/propose', { params: { path: { id } } })),
-    // What it says depends on the settings of the domain, which may be others the next time.
+    // The proposal depends on the domain's settings, so do not keep it.
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,

@@ -6,7 +6,7 @@ import { type AlertRow, addressOf } from './alert-logic'
 import { AlertAction } from './marks'
 import classes from './Waf.module.css'
 
-/** One request in a row: what it wanted, what was found in it, and what became of it. */
+/** The columns for a request: what it asked for, what was found, and what happened to it. */
 export function useAlertColumns(): Column<AlertRow>[] {
   const { t } = useTranslation('waf')
   return useMemo(

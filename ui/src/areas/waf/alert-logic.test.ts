@@ -33,7 +33,7 @@ const record = (id: string, more: Partial<WafAlert>): WafAlert => ({
   ...more,
 })
 
-test('the address has the filters, and nothing else goes to the gateway', () => {
+test('only the filters in the URL are sent to the gateway', () => {
   expect(alertQuery({ rule_id: '942100', client: '192.0.2.0/24', sort: 'at', q: '' })).toEqual({
     rule_id: '942100',
     client: '192.0.2.0/24',
@@ -44,7 +44,7 @@ test('the address has the filters, and nothing else goes to the gateway', () => 
   expect(isFiltered({ action: 'blocked' })).toBe(true)
 })
 
-test('records of one request are one row, led by the gravest rule that found something', () => {
+test('records of one request are one row, led by the most severe rule that found something', () => {
   const rows = requestsOf([
     record('5', { rule_id: 949110, message: 'Inbound Anomaly Score Exceeded', deciding: true }),
     record('4', { rule_id: 920350, severity: 'warning' }),
@@ -57,7 +57,7 @@ test('records of one request are one row, led by the gravest rule that found som
   ])
 })
 
-test('a block without a rule of the rule set is led by what decided', () => {
+test('a block without a rule of the rule set is led by the deciding record', () => {
   expect(leadOf([record('1', { rule_id: 200002, deciding: true })]).rule_id).toBe(200002)
 })
 
@@ -66,23 +66,23 @@ test('records without a reference number stay apart', () => {
   expect(requestsOf([record('1', lost), record('2', lost)])).toHaveLength(2)
 })
 
-test('rules that count or guard cannot be left out', () => {
+test('rules that add up or protect the engine cannot be excluded', () => {
   expect([942100, 911100, 100, 99_999].every(looksAtRequests)).toBe(true)
   expect([0, 949110, 980170, 901100, 200002].some(looksAtRequests)).toBe(false)
 })
 
-test('rules that add up are told from those that find', () => {
+test('rules that add up are distinguished from those that find', () => {
   expect([949110, 959100, 980170].every(addsUp)).toBe(true)
   expect([942100, 200002, 100].some(addsUp)).toBe(false)
 })
 
-test('an address is said once, also by a client that names the host', () => {
+test('the host appears once in a URL, even if the client sends it there', () => {
   expect(addressOf({ domain: 'a.example', uri: '/x?y' })).toBe('a.example/x?y')
   expect(addressOf({ domain: 'a.example', uri: 'https://a.example/x' })).toBe('a.example/x')
   expect(addressOf({ domain: 'a.example', uri: '' })).toBe('a.example')
 })
 
-test('secrets are told apart', () => {
+test('secrets are separated from the rest', () => {
   expect(maskedParts('a=[masked]&b=1').map(({ text, masked }) => [text, masked])).toEqual([
     ['a=', false],
     ['[masked]', true],

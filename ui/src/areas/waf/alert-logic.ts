@@ -3,13 +3,13 @@ import type { ListSearch } from '../../kit/list/list-logic'
 
 export const alertActions: WafAlert['action'][] = ['blocked', 'detected', 'unavailable']
 
-/** How many records one answer has. */
+/** How many records an answer has. */
 export const pageSize = 200
 
 const plain = ['domain_id', 'rule_id', 'client', 'action', 'q', 'before'] as const
 const times = ['since', 'until'] as const
 
-/** The filters of the address as the gateway takes them. A time without a zone is the operator's own. */
+/** The filters in the address bar, as the API takes them. Times are local. */
 export function alertQuery(search: ListSearch): Record<string, string> {
   const moments = times.flatMap((name) => {
     const at = new Date(search[name] ?? '')
@@ -18,7 +18,7 @@ export function alertQuery(search: ListSearch): Record<string, string> {
   return Object.fromEntries([...plain.flatMap((name) => (search[name] ? [[name, search[name]]] : [])), ...moments])
 }
 
-/** Whether the list shows less than everything. */
+/** Whether any filter is set. */
 export const isFiltered = (search: ListSearch) => Object.keys(alertQuery({ ...search, before: undefined })).length > 0
 
 const gravest = ['emergency', 'alert', 'critical', 'error', 'warning', 'notice', 'info', 'debug']
@@ -27,33 +27,37 @@ const rank = ({ severity }: WafAlert) => {
   return at < 0 ? gravest.length : at
 }
 
-/** Rules that look at a request, and can be left out. The others guard the engine, or add up what these have found. */
+/**
+ * Rules that inspect requests, and can be excluded. The others protect the engine itself, or add up what these found.
+ */
 export const looksAtRequests = (rule: number) => (rule >= 911_000 && rule < 949_000) || (rule > 0 && rule < 100_000)
 
-/** Rules that find nothing of their own: they add up what the others have found. */
+/** Rules that only add up what others found. */
 export const addsUp = (rule: number) => rule >= 949_000 && rule < 990_000
 
-/** Where a request went. In HTTP/2 it names the host itself. */
+/** The URL of a request. In HTTP/2 the URI already has the host. */
 export function addressOf({ domain, uri }: Pick<WafAlert, 'domain' | 'uri'>): string {
   return uri.startsWith('/') ? domain + uri : uri.replace(/^https?:\/\//, '') || domain
 }
 
-/** One request, with the records about it. */
+/** One request with its records. */
 export interface AlertRow {
-  /** Of the record that says most. */
+  /** The id of the lead record. */
   id: string
   lead: WafAlert
   records: WafAlert[]
 }
 
-/** The record of a request that says most about it: the gravest rule that found something. */
+/** The record that says most about a request: the most severe rule that found something. */
 export function leadOf(records: readonly WafAlert[]): WafAlert {
   const found = records.filter(({ rule_id }) => looksAtRequests(rule_id))
   const all = found.length > 0 ? found : records
   return all.reduce((best, record) => (rank(record) < rank(best) ? record : best))
 }
 
-/** The requests that records are about, in the order of the records. What has no reference number stands alone. */
+/**
+ * Groups records by request, in the order of the records. A record without a reference number is a group of its own.
+ */
 export function requestsOf(records: readonly WafAlert[]): AlertRow[] {
   const groups = new Map<string, WafAlert[]>()
   for (const record of records) {
@@ -70,7 +74,7 @@ export function requestsOf(records: readonly WafAlert[]): AlertRow[] {
 
 const mask = '[masked]'
 
-/** A text in parts, so that those can be marked that stand for a secret. */
+/** Splits a text, so that masked parts can be highlighted. */
 export function maskedParts(text: string): { text: string; masked: boolean; at: number }[] {
   let at = 0
   return text

@@ -11,11 +11,11 @@ const stored = {
   fail_open: null,
 }
 
-test('what was read and not touched is written as it was', () => {
+test('unchanged settings are written as they were read', () => {
   expect(configShape.write(configShape.read(stored))).toEqual(stored)
 })
 
-test('a rule and its note are one row, and a row that is empty does not count', () => {
+test('a rule and its note are one row, and an empty row is ignored', () => {
   const form = configShape.read(stored)
   expect(form.rule_exclusions).toEqual([
     { rule_id: 942100, note: 'the search field' },
@@ -36,7 +36,7 @@ test('a rule and its note are one row, and a row that is empty does not count', 
   })
 })
 
-test('what happens without the agent is as the mode says, unless it was chosen', () => {
+test('the default for failures depends on the mode', () => {
   for (const [choice, value] of [
     ['mode', null],
     ['refuse', false],

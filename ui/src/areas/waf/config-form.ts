@@ -3,12 +3,12 @@ import type { Fields, Values } from '../../kit/form/fields'
 
 export type State = 'off' | WafConfig['mode']
 
-/** What the WAF does for a domain; without settings, nothing. */
+/** The state of the WAF for a domain. Without settings it is off. */
 export function stateOf(config: Pick<WafConfig, 'enabled' | 'mode'> | undefined): State {
   return config?.enabled ? config.mode : 'off'
 }
 
-/** Whether requests pass that could not be inspected. */
+/** Whether requests pass when they cannot be inspected. */
 export function failsOpen({ fail_open, mode }: Pick<WafConfig, 'fail_open' | 'mode'>): boolean {
   return fail_open ?? mode === 'detection'
 }
@@ -26,7 +26,7 @@ const failureOf = (open: boolean | null): (typeof failures)[number] => {
   return open ? 'pass' : 'refuse'
 }
 
-/** The form has a rule and its note in one row, and what depends on the mode as a choice of its own. */
+/** The form has each rule and its note in one row, and the default that depends on the mode as a choice. */
 export const configShape = {
   read: (row: Values): Values => {
     const config = row as unknown as WafConfig

@@ -11,10 +11,10 @@ import { agentQuery, forecastQuery } from './resources'
 
 type Wanted = Pick<WafConfig, 'enabled' | 'mode' | 'fail_open'>
 
-/** Whether a domain is closed while the agent is away. */
+/** Whether a domain refuses requests while the agent is unreachable. */
 const needsAgent = (config: Wanted) => config.enabled && !failsOpen(config)
 
-/** Objects to what would refuse visitors who were let in until now. */
+/** Warns if a change would refuse visitors who were let in before. */
 export function useGuard(id: string): Guard {
   const queries = useQueryClient()
   return async ([operation]) => {

@@ -12,7 +12,7 @@ import { maskedParts } from './alert-logic'
 import type { State } from './config-form'
 import classes from './Waf.module.css'
 
-/** How the agent is. One that no domain needs is not missed. */
+/** The state of the agent. If no domain needs it, it may be down. */
 export function AgentBadge({ agent, used }: { agent: WafAgent; used: boolean }) {
   const { t } = useTranslation('waf')
   if (agent.state === 'up') return <Badge tone="live">{t('agent.up')}</Badge>
@@ -31,7 +31,7 @@ const states: Record<State, { tone: Tone; icon?: typeof IconEye }> = {
   blocking: { tone: 'live', icon: IconShieldCheck },
 }
 
-/** What the WAF does for a domain. */
+/** The state of the WAF for a domain. */
 export function WafState({ state }: { state: State }) {
   const { t } = useTranslation('waf')
   return <Badge {...states[state]}>{t(`states.${state}`)}</Badge>
@@ -43,7 +43,7 @@ const actions: Record<WafAlert['action'], { tone: Tone; icon: typeof IconEye }> 
   unavailable: { tone: 'bad', icon: IconEyeOff },
 }
 
-/** What became of a request. */
+/** What happened to a request. */
 export function AlertAction({ action }: Pick<WafAlert, 'action'>) {
   const { t } = useTranslation('waf')
   return <Badge {...actions[action]}>{t(`actions.${action}`)}</Badge>
@@ -57,7 +57,7 @@ export function Severity({ severity }: { severity: string }) {
   return <Badge tone={severities[word] ?? 'bad'}>{optionalText(`waf:severity.${word}`) ?? word}</Badge>
 }
 
-/** A text that may have secrets in it, which were replaced. */
+/** Text with highlighted masks in place of secrets. */
 export function Masked({ text }: { text: string }) {
   return maskedParts(text).map(({ text: part, masked, at }) =>
     masked ? (
@@ -70,7 +70,7 @@ export function Masked({ text }: { text: string }) {
   )
 }
 
-/** The alerts of something. */
+/** A link to the alerts that match a filter. */
 export function AlertsLink({ of, label, children }: { of: ListSearch; label?: string; children: React.ReactNode }) {
   return (
     <Link to={paths.wafAlerts} search={of as never} aria-label={label}>
@@ -79,5 +79,5 @@ export function AlertsLink({ of, label, children }: { of: ListSearch; label?: st
   )
 }
 
-/** The part of a request that a rule looked at, in words. */
+/** The part of a request that a rule inspected, in words. */
 export const partName = (variable: string) => optionalText(`waf:parts.${variable}`) ?? variable

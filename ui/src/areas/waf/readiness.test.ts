@@ -10,7 +10,7 @@ test('a domain is ready after a quiet week', () => {
   expect(readinessOf({ ...quiet, since: null }, true, now)).toBe('young')
 })
 
-test('silence of an agent that is away is not quiet, and noise is noise', () => {
+test('silence of an unreachable agent is not quiet, and noise is noise', () => {
   expect(readinessOf(quiet, false, now)).toBe('unknown')
   expect(readinessOf({ ...quiet, quiet: false }, true, now)).toBe('noisy')
   expect(readinessOf({ ...quiet, quiet: false }, false, now)).toBe('noisy')
@@ -23,7 +23,7 @@ test('days are whole', () => {
 
 const counted = (id: string, requests: number) => ({ name: id, domain_id: id, records: requests, requests })
 
-test('a domain that is not named had nothing, or at most what the last one had', () => {
+test('a domain that is not listed had no matches, or at most as many as the last one listed', () => {
   expect(matchedOf([counted('a', 5)], 'a')).toEqual({ requests: 5, exact: true })
   expect(matchedOf([counted('a', 5)], 'b')).toEqual({ requests: 0, exact: true })
   const ten = Array.from({ length: 10 }, (_, index) => counted(`d${index}`, 20 - index))

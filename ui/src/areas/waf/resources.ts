@@ -6,7 +6,7 @@ import type { WafAlert } from '../../api/types'
 
 export const configsQuery = queryOptions({ queryKey: [wafConfigs.kind], queryFn: wafConfigs.list })
 
-/** The last day, and how the agent is. */
+/** The last day, and the agent's state. */
 export const summaryQuery = queryOptions({
   queryKey: ['waf', 'summary'],
   queryFn: () => unwrap(http.GET('/waf/summary')),

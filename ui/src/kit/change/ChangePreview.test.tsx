@@ -25,7 +25,7 @@ const show = (changes: object[]) =>
     </MantineProvider>,
   )
 
-it('says what it does in a sentence, and folds what a new row has in common with every new row', async () => {
+it('says what it does in a sentence, and folds the defaults of a new row', async () => {
   show([created])
   await screen.findByText('1 NTP server created')
   expect(await screen.findByText('time.example.net')).toBeTruthy()
@@ -35,7 +35,7 @@ it('says what it does in a sentence, and folds what a new row has in common with
   expect(screen.getByText('6')).toBeTruthy()
 })
 
-it('shows every field that changes of a row that exists', async () => {
+it('shows every changed field of an existing row', async () => {
   show([{ ...created, verb: 'update', before: { ...created.after, iburst: true }, usual: [] }])
   await screen.findByText('1 NTP server changed')
   expect(await screen.findByText('off')).toBeTruthy()

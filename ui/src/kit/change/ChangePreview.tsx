@@ -14,10 +14,10 @@ import { deedsOf, together } from './words'
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
 
-/** So many rows are shown; the rest are counted. */
+/** How many rows to show; the rest are counted. */
 const mostRows = 20
 
-/** What would be stored. */
+/** The rows that would be stored. */
 function Changes({ changes }: Pick<Data<'/change-sets', 'post'>, 'changes'>) {
   const { t } = useTranslation()
   const rows = changes.map(plannedDeed)
@@ -32,7 +32,7 @@ function Changes({ changes }: Pick<Data<'/change-sets', 'post'>, 'changes'>) {
   )
 }
 
-/** What would change if this were saved: the fields of the model and the lines of the rendered files. */
+/** What saving would change: the fields, and the lines of the rendered files. */
 export default function ChangePreview({ operations }: { operations: Operation[] }) {
   const query = useQuery({
     queryKey: ['preview', operations],
@@ -44,7 +44,7 @@ export default function ChangePreview({ operations }: { operations: Operation[] 
   return query.data ? <Previewed {...query.data} /> : <Waiting height={120} />
 }
 
-/** What the gateway says would change. */
+/** The gateway's preview of a change. */
 export function Previewed({ changes, files, impact }: Data<'/change-sets', 'post'>) {
   const { t } = useTranslation()
   return (

@@ -6,19 +6,19 @@ import { parseDiff } from './diff-lines'
 const words = { add: 'diff.added', del: 'diff.removed' } as const
 const signs = { add: '+', del: '−', same: ' ', hunk: '', file: '' }
 
-/** A unified diff as the server made it, with line numbers of both sides. The file's name tells it from others on the same page. */
+/** The server's unified diff, with both line numbers. The file name distinguishes it from other diffs on the page. */
 export function Diff({ text, file }: { text: string; file?: string }) {
   const { t } = useTranslation()
-  // The name of the file is above it.
+  // The file name is shown above the diff.
   const lines = useMemo(() => parseDiff(text).filter(({ kind }) => kind !== 'file' || !file), [text, file])
   if (lines.length === 0) return <p className="soft">{t('diff.none')}</p>
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls sideways must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <section className={classes.diff} aria-label={file ? t('diff.of', { file }) : t('diff.label')} tabIndex={0}>
       <table>
         <tbody>
           {lines.map((line, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: a diff is replaced as a whole, its lines have no other name.
+            // biome-ignore lint/suspicious/noArrayIndexKey: a diff is replaced as a whole, and its lines have no ids.
             <tr key={index} data-kind={line.kind}>
               <td className={classes.number}>{line.before}</td>
               <td className={classes.number}>{line.after}</td>
@@ -37,7 +37,7 @@ export function Diff({ text, file }: { text: string; file?: string }) {
   )
 }
 
-/** What happens to files, or happened. */
+/** The diffs of several files. */
 export function FileDiffs({ files }: { files: readonly { path: string; diff: string }[] }) {
   return files.map(({ path, diff }) => (
     <div key={path}>
@@ -50,7 +50,7 @@ export function FileDiffs({ files }: { files: readonly { path: string; diff: str
 /** A whole file. */
 export function Code({ text, label }: { text: string; label: string }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls sideways must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <section className={classes.diff} aria-label={label} tabIndex={0}>
       <pre className={classes.file}>{text}</pre>
     </section>

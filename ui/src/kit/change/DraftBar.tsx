@@ -5,7 +5,7 @@ import { paths } from '../../paths'
 import classes from './DraftBar.module.css'
 import { useDrafted } from './draft'
 
-/** Says on every page that there is a draft, so that nobody takes it for what is stored. */
+/** Says on every page that there is a draft, so that no one mistakes it for what is stored. */
 export default function DraftBar() {
   const { t } = useTranslation()
   const count = useDrafted().length

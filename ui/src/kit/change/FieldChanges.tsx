@@ -14,14 +14,14 @@ const plain = (value: unknown) =>
 
 interface FieldChangesProps {
   changes: FieldChange[]
-  /** The kind whose form has the words for the fields; without it they are shown as the API has them. */
+  /** The kind whose form has the labels of the fields; by default API names are shown. */
   kind?: string
   names?: Names
-  /** The fields of a new row that are as in every new row: one line, until someone opens it. */
+  /** The fields of a new row that have their defaults: folded into one line. */
   usual?: readonly string[]
 }
 
-/** The fields of a resource that change, with what they were and what they become. */
+/** The changed fields of a resource, with old and new values. */
 export function FieldChanges({ changes, kind, names, usual = [] }: FieldChangesProps) {
   const { t } = useTranslation()
   const defaults = changes.filter(({ field }) => usual.includes(field))
@@ -46,7 +46,7 @@ function List({ changes, kind, names }: Omit<FieldChangesProps, 'usual'>) {
           <dt>{kind ? fieldLabel(kind, field) : field}</dt>
           <dd>
             {before !== undefined && before !== null && before !== '' && <del>{show(field, before)}</del>}{' '}
-            {/* Of a row that goes, there is nothing afterwards. */}
+            {/* A deleted row has no new values. */}
             {after !== undefined && <ins>{show(field, after)}</ins>}
           </dd>
         </div>

@@ -25,7 +25,7 @@ it('says that no one is affected only if that was computed', () => {
   rerender(<Impact areas={[area({ checked: 0 })]} />)
   expect(screen.getByText('There are no live connections.')).toBeTruthy()
   rerender(<Impact areas={[area({ computed: false, checked: 0, why: 'It would take longer than 2 seconds.' })]} />)
-  expect(screen.getByText('Not known. It would take longer than 2 seconds.')).toBeTruthy()
+  expect(screen.getByText('Unknown. It would take longer than 2 seconds.')).toBeTruthy()
   expect(screen.queryByText(/no live connections/)).toBeNull()
 })
 

@@ -11,7 +11,7 @@ const tone = (area: Area): Tone => {
   return area.effects.some((x) => x.effect === 'cut') ? 'bad' : 'warn'
 }
 
-/** Whom a change would cut off or reroute, by area. That it is nobody is only said of what was computed. */
+/** Whom a change would cut off or reroute, by area. Says "no one" only if that was computed. */
 export function Impact({ areas }: { areas: Area[] }) {
   const { t } = useTranslation()
   return areas.map((area) => (

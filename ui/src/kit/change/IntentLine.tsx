@@ -7,11 +7,11 @@ import { boundedSeconds, confirmTime } from './intent'
 interface IntentLineProps {
   intent: Intent
   onIntent: (intent: Intent) => void
-  /** The change is applied to something, so that it can be confirmed. */
+  /** The change is applied, so it can be confirmed. */
   confirmable: boolean
 }
 
-/** Why, and whether the change goes back unless it is confirmed. */
+/** The reason for a change, and whether it is reverted unless confirmed. */
 export function IntentLine({ intent, onIntent, confirmable }: IntentLineProps) {
   const { t } = useTranslation()
   const { reason, within } = intent

@@ -17,18 +17,18 @@ const tones = { create: 'live', update: 'off', delete: 'bad' } as const
 
 interface RowsViewProps {
   rows: readonly RowDeed[]
-  /** It is still to be done. */
+  /** The changes are still to be made. */
   planned?: boolean
-  /** There is one, and what stands above it says what is done to it. */
+  /** There is only one row, and the text above says what happens to it. */
   alone?: boolean
-  /** What stands beside a row: its rows can be opened, new ones too. */
+  /** Shown next to a row. Its presence also means that even new rows have a page. */
   beside?: (row: RowDeed) => ReactNode
 }
 
-/** What was done to rows, or is to be done, in the words of their forms. */
+/** Past or planned changes to rows, in the words of their forms. */
 export function RowsView({ rows, planned, alone, beside }: RowsViewProps) {
   const stored = useNames(rows.flatMap(({ changes }) => changes.map(({ field }) => field)))
-  // One of these rows may refer to another one, which is gone, or not there yet.
+  // The rows may refer to each other, even if they are deleted or not created yet.
   const names = new Map([...stored, ...rows.map(({ id, name }): [string, string] => [id, name])])
   if (!useTexts(rows.map(({ kind }) => kind))) return <Waiting height={120} />
   return (
@@ -50,7 +50,7 @@ export function RowsView({ rows, planned, alone, beside }: RowsViewProps) {
 function Row({ row, names, planned, alone, beside }: Omit<RowsViewProps, 'rows'> & { row: RowDeed; names: Names }) {
   const { t } = useTranslation('change')
   const { kind, id, name, verb, changes, usual, secrets = [], hidden } = row
-  // What is to be created cannot be shown yet, unless it is in the draft, and a document has no ids.
+  // Rows that do not exist have no page, except new ones in the draft; a document has no ids.
   const gone = id === '' || (verb === (planned ? 'create' : 'delete') && !beside)
   const to = gone ? undefined : pathOfThing({ kind, id })
   return (

@@ -10,11 +10,11 @@ interface Question {
   text: ReactNode
   verb: string
   danger?: boolean
-  /** Asked when the dialog opens: why it cannot be done, or null. */
+  /** Called when the dialog opens: why it cannot be done, or null. */
   obstacle?: () => Promise<Fault | null>
-  /** Runs while the dialog is open: a refusal is shown in it, with what is in the way. */
+  /** Runs while the dialog is open, which shows a refusal and what is in the way. */
   act?: () => Promise<unknown>
-  /** Another way to say yes, which an obstacle does not close. */
+  /** Another way to agree, which an obstacle does not disable. */
   other?: { verb: string; act: () => Promise<unknown> }
 }
 
@@ -33,7 +33,7 @@ function subscribe(listener: () => void) {
   return () => listeners.delete(listener)
 }
 
-/** Asks one question; resolves to what was answered. There is one dialog, so never a dialog on a dialog. */
+/** Asks one question and resolves to the answer. There is only one dialog, so dialogs never stack. */
 export function confirm(question: Question): Promise<boolean> {
   asked?.answer(false)
   return new Promise((resolve) => {
@@ -65,7 +65,7 @@ function ConfirmDialog({ question }: { question: Asked }) {
       setFault(found)
       setAsking(false)
     }
-    // What cannot be foreseen does not keep anyone from trying.
+    // If the check fails, let the user try.
     question.obstacle?.().then(done, () => done(null))
     return () => {
       open = false

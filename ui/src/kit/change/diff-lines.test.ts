@@ -22,11 +22,11 @@ it('does not take content for file names', () => {
   ])
 })
 
-it('knows a new file and one without a newline at its end', () => {
+it('handles a new file and one without a newline at its end', () => {
   const lines = parseDiff('--- /dev/null\n+++ /etc/a\n@@ -0,0 +1,1 @@\n+only\n\\ No newline at end of file\n')
   expect(lines.at(-1)).toEqual({ kind: 'add', text: 'only', after: 1 })
 })
 
-it('finds nothing in nothing', () => {
+it('parses an empty diff', () => {
   expect(parseDiff('')).toEqual([])
 })

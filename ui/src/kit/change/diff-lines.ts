@@ -8,8 +8,8 @@ export interface DiffLine {
 const hunkHead = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/
 
 /**
- * Reads a unified diff. The head of a hunk says how many lines it has, so a removed line that itself
- * begins with "--" is never mistaken for a file name.
+ * Parses a unified diff. The head of a hunk says how many lines it has, so a removed line that begins with "--" is
+ * never mistaken for a file name.
  */
 export function parseDiff(text: string): DiffLine[] {
   const lines: DiffLine[] = []

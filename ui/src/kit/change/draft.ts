@@ -4,7 +4,9 @@ import type { Operation } from '../../api/resource'
 import { useCanEdit } from '../../api/session'
 import type { Draft, DraftOperation } from '../../api/types'
 
-/** The changes that the user has collected and not applied yet. Every form and list asks; the audit log tells when it is another one. */
+/**
+ * The changes that the user has collected but not applied. Every form and list uses them; audit events refresh them.
+ */
 export const draftQuery = queryOptions({
   queryKey: ['draft'],
   queryFn: () => unwrap(http.GET('/draft')),
@@ -13,7 +15,7 @@ export const draftQuery = queryOptions({
 
 const none: DraftOperation[] = []
 
-/** What the draft does to rows. Those who may change nothing have none. */
+/** The operations of the draft. Users who cannot edit have none. */
 export function useDrafted(): DraftOperation[] {
   const canEdit = useCanEdit()
   return useQuery({ ...draftQuery, enabled: canEdit }).data?.operations ?? none
@@ -25,15 +27,13 @@ export const useDraftedRow = (kind: string, id: string) =>
 
 const keep = (queries: QueryClient) => (draft: Draft) => queries.setQueryData(draftQuery.queryKey, draft)
 
-/** Adds changes to the draft. */
 export const addToDraft = (queries: QueryClient, operations: Operation[]) =>
   unwrap(http.POST('/draft/operations', { body: { operations } })).then(keep(queries))
 
-/** Removes what the draft does to one row. */
+/** Removes a row's changes from the draft. */
 export const removeFromDraft = (queries: QueryClient, { kind, id }: { kind: string; id: string }) =>
   unwrap(http.DELETE('/draft/operations/{kind}/{id}', { params: { path: { kind, id } } })).then(keep(queries))
 
-/** Throws the draft away. */
 export const discardDraft = (queries: QueryClient) => unwrap(http.DELETE('/draft')).then(keep(queries))
 
 /** The stored rows of a kind, and those that the draft creates. */

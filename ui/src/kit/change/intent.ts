@@ -1,9 +1,9 @@
 import type { Intent } from '../../api/client'
 
-/** How long there is to confirm a change, in seconds, and the bounds of that. */
+/** The time to confirm a change in seconds: default and limits. */
 export const confirmTime = { usual: 60, min: 10, max: 600 }
 
-/** What can cut off the very connection that it is changed over. */
+/** Kinds whose changes can cut off the user's own connection. */
 const risky = new Set([
   'firewall.rule',
   'firewall.nat-rule',
@@ -25,12 +25,12 @@ const risky = new Set([
   'system.settings',
 ])
 
-/** What a change of these kinds begins with: no reason, and a confirmation where it can cut people off. */
+/** The default for changes of these kinds: no reason, and confirmation if they can cut people off. */
 export function usualIntent(...kinds: string[]): Intent {
   return { reason: '', within: kinds.some((kind) => risky.has(kind)) ? confirmTime.usual : 0 }
 }
 
-/** A number of seconds as the gateway takes it; what is not one is the usual. */
+/** A number of seconds within the limits. The default if it is not a number. */
 export function boundedSeconds(value: string | number): number {
   const seconds = Math.round(Number(value)) || confirmTime.usual
   return Math.min(confirmTime.max, Math.max(confirmTime.min, seconds))

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { fieldLabel, kinds, loadTexts, valueText } from './kinds'
 
-it('has the words of every kind', async () => {
+it('has the texts of every kind', async () => {
   await loadTexts(kinds)
   for (const kind of kinds.filter((one) => !one.endsWith('settings')))
     expect(
@@ -22,7 +22,7 @@ it('has the words of every kind', async () => {
     ).toBe(true)
 })
 
-it('says values in the words of the form', async () => {
+it('shows values in the words of the form', async () => {
   await loadTexts(['firewall.rule', 'ntp.pool'])
   expect(fieldLabel('firewall.rule', 'src_zone')).toBe('From zone')
   expect(fieldLabel('firewall.rule', 'priority')).toBe('Position')

@@ -1,7 +1,7 @@
 import { loadArea } from '../../i18n/areas'
 import i18n, { optionalText } from '../../i18n/i18n'
 
-/** Where the words of each kind are: those of its form. */
+/** Where the texts of each kind's form are. */
 const texts: Record<string, string> = {
   user: 'users:user',
   'alert.channel': 'alerts:channel',
@@ -49,21 +49,21 @@ const texts: Record<string, string> = {
   'waf.settings': 'waf:settings',
 }
 
-/** The kinds that the history has. */
+/** The kinds that the history covers. */
 export const kinds = Object.keys(texts)
 
-/** Loads the words of kinds whose forms are not on the page. */
+/** Loads the texts of kinds whose forms are not on the page. */
 export async function loadTexts(of: readonly string[]): Promise<void> {
   const areas = new Set(of.map((kind) => texts[kind]?.split(':')[0]).filter((area) => area !== undefined))
   await Promise.all([...areas].map(loadArea))
 }
 
-/** What the form calls a field of a kind. */
+/** The form's label of a field. */
 export function fieldLabel(kind: string, field: string): string {
   return optionalText(`${texts[kind]}.${field}.label`) ?? optionalText(`fields.${field}`) ?? field.replaceAll('_', ' ')
 }
 
-/** Names of rows, by their ids. */
+/** Names of rows by id. */
 export type Names = ReadonlyMap<string, string>
 
 /** A value in the words of the form, with names instead of ids. */

@@ -2,7 +2,7 @@ export type Model = Record<string, unknown> | null | undefined
 
 const bookkeeping = ['id', 'created_at', 'updated_at']
 
-/** The fields that differ between two versions of a resource; those the service keeps itself do not count. */
+/** The fields that differ between two versions of a resource, except those that the gateway maintains. */
 export function modelChanges(before: Model, after: Model) {
   const fields = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])
   return [...fields]

@@ -22,7 +22,7 @@ interface Named {
   names?: string[]
 }
 
-/** What other rows refer to, by the fields that do. */
+/** Where to find the rows that a field refers to, by the field's name. */
 const referred: [fields: RegExp, lists: { kind: string; list: () => Promise<Named[]> }[]][] = [
   [/_object_id$|^members$/, [addresses, services]],
   [/_group_id$/, [addressGroups, serviceGroups]],
@@ -35,7 +35,7 @@ const referred: [fields: RegExp, lists: { kind: string; list: () => Promise<Name
   [/^zone_id$/, [dnsZones]],
 ]
 
-/** The names of what these fields may refer to. */
+/** The names of the rows that these fields may refer to. */
 export function useNames(fields: readonly string[]): Names {
   const lists = referred.filter(([pattern]) => fields.some((field) => pattern.test(field))).flatMap(([, all]) => all)
   return useQueries({

@@ -7,20 +7,20 @@ import { Notice } from '../state/Notice'
 import { confirm } from './confirm'
 import { type Guard, objectionTo } from './remove'
 
-/** Whether a connection to the gateway no longer gets there. */
+/** Whether a connection to the gateway would no longer arrive. */
 export const cuts = ({ verdict, path }: Pick<Explanation, 'verdict' | 'path'>) =>
   verdict !== 'accept' || path !== 'input'
 
-/** Asks what a change would do to the very connection that the console is using. */
+/** Checks what a change would do to the connection that the console is using. */
 export const ownConnection: Guard = async (operations) => {
   const answer = await unwrap(http.POST('/firewall/explain', { body: { mine: true, operations } }))
   return cuts(answer) && <CutNotice answer={answer} />
 }
 
-/** Asks what the user's draft would do to that connection. */
+/** Checks what the user's draft would do to that connection. */
 export const ownDraft = () => unwrap(http.POST('/firewall/explain', { body: { mine: true, draft: true } }))
 
-/** Whether the connection that the console is using is one of IPv6. If that is not known, it counts as none. */
+/** Whether the console's connection uses IPv6. If that is unknown, assumes not. */
 export const isOverIPv6 = () =>
   unwrap(http.POST('/firewall/explain', { body: { mine: true } })).then(
     ({ packet }) => packet.source.includes(':'),
@@ -42,7 +42,7 @@ export function CutNotice({ answer: { decided_by, path, nat } }: { answer: Expla
   )
 }
 
-/** For a change without a form: true when nothing speaks against it, or when it is wanted all the same. */
+/** For a change without a form: true if there is no objection, or the user agrees anyway. */
 export async function agreedTo(operation: Operation, guard: Guard = ownConnection): Promise<boolean> {
   const objection = await objectionTo([operation], guard)
   if (!objection) return true

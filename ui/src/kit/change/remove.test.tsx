@@ -12,7 +12,7 @@ const asked = vi.fn()
 beforeEach(() => remove.mockClear())
 afterEach(cleanup)
 
-/** Opens the dialog on a gateway that answers the question about the deletion so. */
+/** Opens the dialog with a gateway that answers the check like this. */
 async function open(status: number, body: object) {
   vi.stubGlobal('fetch', async (request: Request) => {
     asked(await request.json())
@@ -61,7 +61,7 @@ it('deletes what nothing depends on', async () => {
   expect(remove).toHaveBeenCalledWith('1', undefined, { reason: '', within: 0 })
 })
 
-it('offers to delete it with the draft, which may hold what takes the obstacle away', async () => {
+it('offers to add the deletion to the draft, which may remove the obstacle', async () => {
   const error = { code: 'conflict', message: 'The backend shop is still in use.', details: { used_by: [] } }
   const { answer } = await open(409, { data: null, error })
   await screen.findByText('The backend shop is still in use.')

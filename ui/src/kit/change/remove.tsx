@@ -12,15 +12,15 @@ import { usualIntent } from './intent'
 import { kinds } from './kinds'
 import { renew } from './renew'
 
-/** Asked before something is stored: what it would break, or null. */
+/** Called before something is stored: returns what that would break, or null. */
 export type Guard = (operations: Operation[]) => Promise<ReactNode>
 
-/** What a guard objects to. What cannot be foreseen does not keep anyone from trying. */
+/** A guard's objection. If the check fails, there is none: let the user try. */
 export async function objectionTo(operations: Operation[], guard: Guard | undefined): Promise<ReactNode> {
   return guard ? guard(operations).catch(() => null) : null
 }
 
-/** What keeps a row from being deleted, such as what uses it: the gateway says so without deleting anything. */
+/** What prevents a row from being deleted, such as its users. The gateway only checks. */
 export async function obstacleTo(operations: Operation[]): Promise<Fault | null> {
   try {
     await unwrap(http.POST('/change-sets', { body: { operations, preview: true, reason: '' } }))
@@ -39,11 +39,11 @@ interface Removal<T> {
   text: string
   guard?: Guard
   queries: QueryClient
-  /** Told when the deletion begins, and when it failed. */
+  /** Called when the deletion starts, and if it fails. */
   onBusy?: (busy: boolean) => void
 }
 
-/** Why, and whether it must be confirmed: what is said changes while the question is open. */
+/** Asks for a reason and a confirmation. Keeps its own state, because the dialog's content does not update. */
 export function Why({ usual, onIntent }: { usual: Intent; onIntent: (intent: Intent) => void }) {
   const [intent, setIntent] = useState(usual)
   const say = (said: Intent) => {
@@ -53,7 +53,7 @@ export function Why({ usual, onIntent }: { usual: Intent; onIntent: (intent: Int
   return <IntentLine intent={intent} onIntent={say} confirmable={usual.within > 0} />
 }
 
-/** Asks, deletes, says so. What is in the way is shown in the question. */
+/** Asks, deletes and reports. The dialog shows what is in the way. */
 export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
   const { resource, id, etag, name, text, guard, queries, onBusy } = removal
   const operations: Operation[] = [{ kind: resource.kind, verb: 'delete', id }]
@@ -71,7 +71,7 @@ export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
     verb: i18n.t(objection ? 'delete.anyway' : 'delete.verb'),
     danger: true,
     obstacle: () => obstacleTo(operations),
-    // The draft may hold what takes the obstacle away: the gateway says whether it does.
+    // Other changes in the draft may remove the obstacle; the gateway checks that.
     other: kinds.includes(resource.kind)
       ? {
           verb: i18n.t('draft.add'),

@@ -1,6 +1,8 @@
 import type { QueryClient } from '@tanstack/react-query'
 
-/** What is read again besides: servers are part of their backend, and what belongs to something goes with it. */
+/**
+ * Kinds to reload along with another: servers are part of their backend, and children are deleted with their parent.
+ */
 const besides: Record<string, string> = {
   'proxy.server': 'proxy.backend',
   'proxy.domain': 'proxy.routing-rule',
@@ -9,7 +11,7 @@ const besides: Record<string, string> = {
   'tunnel.interface': 'tunnel.peer',
 }
 
-/** Reads what is on screen of a kind again, and what changes with it. */
+/** Reloads a kind wherever it is shown, and the kinds that change with it. */
 export async function renew(queries: QueryClient, kind: string) {
   const kinds = [kind, besides[kind]].filter((one) => one !== undefined)
   await Promise.all(kinds.map((one) => queries.invalidateQueries({ queryKey: [one] })))

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { deedOf, plannedDeed } from './rows'
 
-it('leaves out what nobody looks for', () => {
+it('leaves out empty fields', () => {
   const row = {
     kind: 'ntp.pool',
     id: '1',

@@ -4,12 +4,12 @@ import { type Model, modelChanges } from './model-changes'
 /** What is done to one row. */
 export interface RowDeed {
   kind: string
-  /** Empty where only the name is known. */
+  /** Empty if only the name is known. */
   id: string
   name: string
   verb: 'create' | 'update' | 'delete'
   changes: { field: string; before: unknown; after: unknown }[]
-  /** Of a new row, the fields that are as in every new row. */
+  /** The fields of a new row that have their defaults. */
   usual?: readonly string[]
   secrets?: readonly string[]
   hidden?: boolean
@@ -18,10 +18,10 @@ export interface RowDeed {
 const bookkeeping = ['id', 'created_at', 'updated_at']
 const empty = (value: unknown) =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
-/** What a new row does not say, and a deleted one did not, is nothing that anyone looks for. */
+/** Whether a change is worth showing. It is not if the field is empty before and after. */
 export const said = ({ before, after }: { before: unknown; after: unknown }) => !empty(before) || !empty(after)
 
-/** What a change set did to a row, or a draft is to do. */
+/** What a change set did to a row, or a draft will do. */
 export function deedOf(row: Omit<ChangeSetWhole['rows'][number], 'hidden'> & { hidden?: boolean }): RowDeed {
   const { kind, id, name, verb, fields, usual, secrets, hidden } = row
   const changes = Object.entries(fields)

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { loadTexts } from './kinds'
 
-/** Whether the words of these kinds are loaded. */
+/** Whether the texts of these kinds are loaded. */
 export function useTexts(kinds: readonly string[]): boolean {
   const wanted = [...new Set(kinds)].sort()
   const { isSuccess } = useQuery({

@@ -5,23 +5,22 @@ import './texts'
 type Sum = ChangeSet['kinds'][number]
 
 const verbs = ['created', 'updated', 'deleted'] as const
-/** More kinds than this are counted, not named. */
+/** How many parts to name; the rest are counted. */
 const mostParts = 3
 
-/** Some rows of a kind: 2 firewall rules. */
+/** A number of rows of a kind: 2 firewall rules. */
 export function rowsOf(kind: string, count: number): string {
   const key = `change:kinds.${kind}`
   return i18n.exists(key, { count }) ? i18n.t(key, { count }) : `${count} ${optionalText(`kinds.${kind}`) ?? kind}`
 }
 
-/** What a kind is called. */
 export function kindName(kind: string): string {
   const key = `change:kinds.${kind}`
   if (!i18n.exists(key, { count: 1 })) return optionalText(`kinds.${kind}`) ?? kind
   return i18n.t(key, { count: 1 }).replace(/^1 /, '')
 }
 
-/** What was done to rows, kind by kind. */
+/** Adds up changes by kind. */
 export function together(sums: readonly Sum[]): Sum[] {
   const kinds = new Map<string, Sum>()
   for (const sum of sums) {

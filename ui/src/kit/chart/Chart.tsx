@@ -4,7 +4,7 @@ import type { PlotProps } from './Plot'
 
 const Plot = lazy(() => import('./Plot'))
 
-/** A small live chart. The drawing code is loaded when the first chart is shown. */
+/** A small live chart. Its code is loaded with the first chart. */
 export function Chart(props: PlotProps) {
   return (
     <div style={{ height: props.height }}>

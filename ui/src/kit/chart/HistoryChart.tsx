@@ -7,18 +7,18 @@ interface HistoryChartProps<P> {
   title: string
   history: History<P>
   of: (point: P) => number
-  /** The newest value in words, and the values of the scale. */
+  /** Formats the newest value, and the values on the scale. */
   now: (value: number) => string
   scale?: (value: number) => string
-  /** The top of the scale, where there is one. */
+  /** The top of the scale, if fixed. */
   max?: number
   binary?: boolean
 }
 
-/** One value over the last hour, with what it is now. */
+/** One value over the last hour, with its newest value. */
 export function HistoryChart<P extends { at: string }>(props: HistoryChartProps<P>) {
   const { title, history, of, now, scale = String, max, binary } = props
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what is read of a point does not change.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `of` always reads the same value of a point.
   const { times, values } = useMemo(() => lineOf(history, of), [history])
   const last = values.at(-1)
   return (
@@ -41,7 +41,7 @@ export function HistoryChart<P extends { at: string }>(props: HistoryChartProps<
   )
 }
 
-/** Several of them side by side, where there is room. */
+/** Several charts side by side, if there is room. */
 export function Charts({ children }: { children: ReactNode }) {
   return <div className={classes.charts}>{children}</div>
 }

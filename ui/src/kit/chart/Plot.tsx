@@ -7,19 +7,19 @@ export interface PlotProps {
   /** Seconds since the epoch, and a value for each. */
   times: number[]
   values: (number | null)[]
-  /** Parts of the values, or values beside them, that are a warning or bad news. */
+  /** Further series, as part of the values or beside them: warnings and errors. */
   warn?: (number | null)[]
   bad?: (number | null)[]
   /** How many seconds the chart shows. */
   window: number
-  /** The top of the scale; a chart without a natural one grows with its values, but not below `floor`. */
+  /** The top of the scale. Without one, the scale grows with the values, but is never below `floor`. */
   max?: number
   floor?: number
   height: number
   label: string
-  /** The scale goes in powers of two, as bytes are counted. */
+  /** The scale uses powers of two, for bytes. */
   binary?: boolean
-  /** The time stands under the chart. */
+  /** Shows the time below the chart. */
   clock?: boolean
   format: (value: number) => string
 }
@@ -38,7 +38,7 @@ export default function Plot(props: PlotProps) {
   const plot = useRef<UPlot>(null)
   const scheme = useComputedColorScheme()
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a canvas does not follow CSS: a new scheme draws it anew.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a canvas does not follow CSS, so a new scheme redraws it.
   useEffect(() => {
     const element = host.current
     if (!element) return
@@ -85,7 +85,7 @@ export default function Plot(props: PlotProps) {
     }
   }, [height, max, floor, scheme, clock, binary, more])
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a chart that was drawn anew needs its values again.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a redrawn chart needs its values again.
   useEffect(() => {
     const now = times.at(-1) ?? Date.now() / 1000
     plot.current?.setData([times, values, ...(warn ? [warn] : []), ...(bad ? [bad] : [])], true)

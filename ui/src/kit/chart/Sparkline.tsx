@@ -1,6 +1,6 @@
 import classes from './Sparkline.module.css'
 
-/** The last values as a line, from the left. It stands beside a figure that says the newest. */
+/** The latest values as a line that fills from the right. A figure next to it shows the newest. */
 export function Sparkline({ values, slots }: { values: readonly number[]; slots: number }) {
   const top = Math.max(...values, 1)
   const start = slots - values.length

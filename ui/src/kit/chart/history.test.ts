@@ -8,7 +8,7 @@ it('breaks the line where steps are missing', () => {
   expect(lineOf(history, ({ requests }) => requests)).toEqual({ times: [10, 20, 30, 60], values: [1, 2, null, 3] })
 })
 
-it('says rates in short', () => {
+it('formats rates', () => {
   expect(rate(0)).toBe('0')
   expect(rate(0.25)).toBe('0.3')
   expect(rate(1234.4)).toBe('1,234')

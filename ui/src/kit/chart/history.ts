@@ -1,10 +1,10 @@
-/** The last hour of counters as the gateway tells it. */
+/** The last hour of counters, as the gateway returns it. */
 export interface History<P> {
   step_seconds: number
   points: readonly P[]
 }
 
-/** One value of a history as a chart takes it. Where a step is missing the line breaks: nobody knows what was there. */
+/** One value of a history as a chart takes it. The line breaks at missing steps, because they are unknown. */
 export function lineOf<P extends { at: string }>({ points, step_seconds }: History<P>, of: (point: P) => number) {
   const times: number[] = []
   const values: (number | null)[] = []
@@ -21,10 +21,10 @@ export function lineOf<P extends { at: string }>({ points, step_seconds }: Histo
   return { times, values }
 }
 
-/** How many seconds a chart of the last hour shows, however little of it is known. */
+/** How many seconds a chart of the last hour shows, even with less data. */
 export const hour = 3600
 
-/** So many a second: with a figure after the point while they are few. */
+/** A rate per second, with one decimal below 10. */
 export function rate(value: number): string {
   if (value === 0) return '0'
   return value >= 10 ? Math.round(value).toLocaleString('en') : value.toFixed(1)

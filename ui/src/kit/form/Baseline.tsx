@@ -13,29 +13,29 @@ import classes from './ResourceForm.module.css'
 interface BaselineProps<T> {
   loaded: Answer<T>
   update: (body: Values, etag: string | null, changed: string[], intent: Intent) => Promise<Answer<T>>
-  /** What the form shows of a version. */
+  /** The form's values for a version. */
   read: (value: T) => Values
-  /** What the form calls a field. */
+  /** The form's label of a field. */
   label: (field: string) => string
-  /** Who made a version. */
+  /** Tells who made a version. */
   past?: { of: Past<unknown>; kind: string; id: string }
   children: (
     base: Answer<T>,
     form: {
       save: (body: Values, changed: string[], intent: Intent) => Promise<Answer<T>>
       onDirty: (dirty: boolean) => void
-      /** What the form holds. */
+      /** The current values of the form. */
       typed: RefObject<Values>
-      /** What it begins with besides what is stored: entries from before a new version was loaded. */
+      /** Unsaved values that are kept when a newer version is loaded. */
       carried: Values
     },
   ) => ReactNode
 }
 
 /**
- * Holds the version that the form was opened with: its ETag goes with the save. When someone else changes the resource in the
- * meantime, the form says who, and what that replaces; entries in fields that no one else has changed are kept. A form that was
- * not touched follows.
+ * Keeps the version that the form was opened with: its ETag goes with the save. If someone else changes the resource in
+ * the meantime, the form says who, and what loading their version replaces; values of fields that they did not change
+ * are kept. An untouched form updates automatically.
  */
 export function Baseline<T>({ loaded, update, read, label, past, children }: BaselineProps<T>) {
   const [base, setBase] = useState(loaded)
@@ -43,7 +43,7 @@ export function Baseline<T>({ loaded, update, read, label, past, children }: Bas
   const [dirty, setDirty] = useState(false)
   const [seen, setSeen] = useState(loaded.etag)
   const [carried, setCarried] = useState<Values>({})
-  /** How often a save was refused because of another version. */
+  /** How many saves were refused because of a newer version. */
   const [refused, setRefused] = useState(0)
   const typed = useRef<Values>({})
   const begin = (version: Answer<T>, carried: Values) => {
@@ -56,7 +56,7 @@ export function Baseline<T>({ loaded, update, read, label, past, children }: Bas
   }
 
   const save = async (body: Values, changed: string[], intent: Intent) => {
-    // The news of our own change may arrive before the answer to it.
+    // The event of our own change may arrive before its answer.
     setSaving(true)
     try {
       const saved = await update(body, base.etag, changed, intent)
@@ -93,14 +93,14 @@ export function Baseline<T>({ loaded, update, read, label, past, children }: Bas
 }
 
 interface ConflictProps extends Pick<BaselineProps<unknown>, 'label' | 'past'> {
-  /** The fields that someone else has changed, and those that were changed here. */
+  /** The fields that someone else changed, and those changed here. */
   theirs: string[]
   mine: () => string[]
   refused: number
   onTake: () => void
 }
 
-/** Who changed it while it was being edited, when and what, and what that costs. */
+/** Who else changed it, when and what, and what loading that version replaces. */
 function Conflict({ theirs, mine, label, past, refused, onTake }: ConflictProps) {
   const { t } = useTranslation()
   const notice = useRef<HTMLDivElement>(null)
@@ -112,7 +112,7 @@ function Conflict({ theirs, mine, label, past, refused, onTake }: ConflictProps)
   const newest = entries.data?.[0]
   const names = (fields: string[]) => fields.map(label).join(', ')
   const lost = mine().filter((name) => theirs.includes(name))
-  // A refused save scrolls to the reason; news alone does not move what is being typed.
+  // A refused save scrolls to the reason; an event alone does not move the form while the user types.
   useEffect(() => {
     if (refused > 0) notice.current?.scrollIntoView({ block: 'center' })
   }, [refused])

@@ -38,7 +38,7 @@ const enter = (input: HTMLInputElement, value: string) => {
 }
 const leave = (input: HTMLInputElement) => act(() => input.blur())
 
-it('has its text selected when it is entered, by keyboard or by a click', () => {
+it('selects its text on focus, by keyboard or by a click', () => {
   const input = open()
   act(() => input.focus())
   expect([input.selectionStart, input.selectionEnd]).toEqual([0, 3])
@@ -47,7 +47,7 @@ it('has its text selected when it is entered, by keyboard or by a click', () => 
   expect([input.selectionStart, input.selectionEnd]).toEqual([0, 3])
 })
 
-it('takes a typed choice, however it is spelled', () => {
+it('takes a typed choice in any case', () => {
   const input = open()
   enter(input, 'LAN')
   expect(saved).toHaveBeenLastCalledWith('lan')
@@ -56,7 +56,7 @@ it('takes a typed choice, however it is spelled', () => {
   expect(typed).toHaveBeenLastCalledWith(null)
 })
 
-it('keeps a text that is no choice, and complains about it', () => {
+it('keeps a text that is not a choice, and shows an error', () => {
   const input = open()
   enter(input, 'lan2')
   expect(typed).toHaveBeenLastCalledWith('lan2')
@@ -65,7 +65,7 @@ it('keeps a text that is no choice, and complains about it', () => {
   expect(screen.getByText('“lan2” is not one of the choices. Choose one from the list.')).toBeTruthy()
 })
 
-it('offers to make a choice of a text, and makes it when that is chosen', async () => {
+it('offers to create a choice from a text, and creates it when selected', async () => {
   const make = vi.fn(async () => 's1')
   const input = open({ offer: (text) => (text === '443' ? 'Create 443' : undefined), make })
   enter(input, '44')
@@ -79,7 +79,7 @@ it('offers to make a choice of a text, and makes it when that is chosen', async 
   expect(typed).toHaveBeenLastCalledWith(null)
 })
 
-it('keeps the text when making a choice of it fails', async () => {
+it('keeps the text if creating a choice fails', async () => {
   const make = vi.fn(async () => undefined)
   const input = open({ offer: () => 'Create 8443', make })
   enter(input, '8443')
@@ -105,7 +105,7 @@ it('shows its value again when the text is removed, or a choice is made', () => 
   expect(typed).toHaveBeenLastCalledWith(null)
 })
 
-it('does not throw away what is typed beside several choices', () => {
+it('keeps text typed next to several choices', () => {
   const change = vi.fn()
   render(
     <MantineProvider env="test">

@@ -10,17 +10,17 @@ import {
 import { type FocusEvent, type FormEvent, type ReactNode, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 
-/** More than this is not read: the search finds the rest. */
+/** No one reads more than this; the search finds the rest. */
 const shownChoices = 100
 
 interface Typing {
-  /** Told what is typed and is not a choice; null when there is nothing like that. */
+  /** Called with the typed text while it is not a choice, else with null. */
   onTyped?: (text: string | null) => void
 }
 
 /**
- * What is typed into a field with choices. It stays there until it is a choice or is removed, and the field complains
- * about it: a field never shows one thing and saves another.
+ * The typed text of a field with choices. It stays until it is a choice or is removed, and the field shows an error: a
+ * field never shows one thing and saves another.
  */
 function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typing['onTyped']) {
   const { t } = useTranslation()
@@ -35,7 +35,7 @@ function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typ
     setText(next)
     onTyped?.(next !== null && named(next) === undefined ? next : null)
   }
-  // While it is being typed a text need not be a choice yet.
+  // While typing, the text need not be a choice yet.
   const wrong = text?.trim() && named(text) === undefined && (left || error) ? t('choice.not', { text }) : undefined
   return {
     text,
@@ -45,7 +45,7 @@ function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typ
     field: {
       data,
       searchable: true,
-      // A list that opens where the cursor is put would cover the complaint that put it there.
+      // A list that opens on focus would cover the error that moved the focus here.
       openOnFocus: false,
       limit: shownChoices,
       nothingFoundMessage: t('choice.none'),
@@ -58,18 +58,18 @@ function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typ
 
 const selectText = ({ currentTarget }: { currentTarget: HTMLInputElement }) => currentTarget.select()
 
-/** What can be made of a text that is not a choice. */
+/** Creates a choice from a text that is not one. */
 export interface Creation {
-  /** What is offered, which contains the text; undefined when nothing can be made of it. */
+  /** The label of the offer, which contains the text; undefined if the text is unsuitable. */
   offer: (text: string) => string | undefined
-  /** Makes it, and answers its value; undefined when that failed. */
+  /** Creates it and returns its value; undefined if that fails. */
   make: (text: string) => Promise<string | undefined>
 }
 
-/** The value of the choice that makes another one. */
+/** The value of the option that creates a choice. */
 const creating = '+'
 
-/** One of many, found by typing: typing replaces what the field shows. */
+/** A select with search: typing replaces what the field shows. */
 export function Choice(all: SelectProps & Typing & { create?: Creation }) {
   const { data, value, onChange, onBlur, onTyped, error, create, ...props } = all
   const { t } = useTranslation()
@@ -77,7 +77,7 @@ export function Choice(all: SelectProps & Typing & { create?: Creation }) {
   const offer = text !== null && named(text) === undefined ? create?.offer(text) : undefined
   const settle = (next: string | null) => {
     put(null)
-    // Also when it is what it was: the complaint about what was typed goes with it.
+    // Even if unchanged: this also clears the error about the typed text.
     onChange?.(next, { value: next ?? '', label: labelOf(next) })
   }
   const submit = async (next: string) => {
@@ -116,7 +116,7 @@ export function Choice(all: SelectProps & Typing & { create?: Creation }) {
   )
 }
 
-/** Several of many, found by typing. */
+/** A multi-select with search. */
 export function Choices({ data, value = [], onChange, onBlur, onTyped, error, ...props }: MultiSelectProps & Typing) {
   const { text, named, put, field, setLeft } = useTyped(data, error, onTyped)
   return (

@@ -7,7 +7,7 @@ interface CodeTextProps extends Omit<TextareaProps, 'value' | 'error'> {
   error?: string
 }
 
-/** A text in a language. A complaint that names a line shows it. */
+/** A text in a formal language. An error that names a line shows that line. */
 export function CodeText({ error, ...field }: CodeTextProps) {
   const line = lineOf(error, field.value)
   return (

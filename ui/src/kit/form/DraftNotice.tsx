@@ -9,7 +9,7 @@ import { Notice } from '../state/Notice'
 import { toastFault } from '../state/toast'
 import classes from './notices.module.css'
 
-/** Says in the form of a row that the draft is about it. */
+/** Says in a row's form that the draft changes the row. */
 export function DraftNotice({ row, onRemoved }: { row: DraftOperation; onRemoved?: () => void }) {
   const { t } = useTranslation()
   const queries = useQueryClient()

@@ -23,7 +23,7 @@ it('finds the field of each secret', () => {
   expect(lostFields({}, fields)).toEqual([])
 })
 
-it('names what must be entered again, and nothing when nothing must', () => {
+it('lists the secrets to enter again, and is hidden if there are none', () => {
   const show = (enter_again: string[]) =>
     render(
       <MantineProvider env="test">

@@ -3,10 +3,10 @@ import { Notice } from '../state/Notice'
 import type { FieldSpec } from './fields'
 import classes from './notices.module.css'
 
-/** The secrets of a row that were stored with another master key, by the names of the API. */
+/** The secrets of a row that were encrypted with another master key, by API name. */
 const lost = (row: object): readonly string[] => (row as { enter_again?: string[] }).enter_again ?? []
 
-/** The field of a form that a secret belongs to: the one that says most exactly that it covers it. */
+/** The form field that a secret belongs to: the one that covers it most specifically. */
 function fieldOf(secret: string, fields: readonly FieldSpec[]): string {
   const reach = ({ name, covers = [] }: FieldSpec) =>
     Math.max(...[name, ...covers].map((one) => (`${secret}.`.startsWith(`${one}.`) ? one.length : 0)))
@@ -14,7 +14,7 @@ function fieldOf(secret: string, fields: readonly FieldSpec[]): string {
   return best.name
 }
 
-/** The fields of a form whose secrets must be entered again. */
+/** The form fields whose secrets must be entered again. */
 export const lostFields = (row: object, fields: readonly FieldSpec[]): string[] => [
   ...new Set(lost(row).map((secret) => fieldOf(secret, fields))),
 ]
@@ -25,7 +25,7 @@ interface NoticeProps {
   text: string
 }
 
-/** Says over the form of a row which of its secrets must be entered again. */
+/** Says above a form which secrets must be entered again. */
 export function EnterAgainNotice({ row, fields, text }: NoticeProps) {
   const { t } = useTranslation()
   const names = lostFields(row, fields).map((name) => t(`${text}.${name}.label`))

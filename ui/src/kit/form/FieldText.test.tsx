@@ -19,7 +19,7 @@ function shown(spec: Omit<FieldSpec, 'name'>, value: unknown, kept?: boolean) {
   return textContent
 }
 
-it('says what a field holds in words', () => {
+it('shows the value of a field in words', () => {
   expect(shown({ type: 'switch' }, true)).toBe('on')
   expect(shown({ type: 'switch' }, undefined)).toBe('off')
   expect(shown({ type: 'choice', options: ['fast'] }, 'fast')).toBe('As fast as possible')

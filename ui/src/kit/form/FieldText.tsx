@@ -11,7 +11,7 @@ interface FieldTextProps {
   /** Where the texts of the form are. */
   text: string
   value: unknown
-  /** Whether there is a secret, which is not shown. */
+  /** Whether a secret is stored, which is never shown. */
   kept?: boolean
 }
 
@@ -22,7 +22,7 @@ const isEmpty = (value: unknown) =>
   value === false ||
   (Array.isArray(value) && value.length === 0)
 
-/** What a field says, for those who cannot change it. */
+/** A field's value as text, for users who cannot change it. */
 export function FieldText({ spec, text, value, kept }: FieldTextProps) {
   const { t } = useTranslation()
   const { type } = spec

@@ -13,13 +13,13 @@ interface FlagProps {
   /** Where its texts are: `${text}.label` and `${text}.help`. */
   text: string
   flag: Singleton<{ enabled: boolean }>
-  /** Asks first, and changes it then. */
+  /** Replaces the change: asks first, and then makes it. */
   ask?: (enabled: boolean) => Promise<unknown>
-  /** Whether it is to be changed, whatever that does. */
+  /** Asks whether to make the change despite its effects. */
   agreed?: (enabled: boolean) => Promise<boolean>
 }
 
-/** A switch that is the setting itself: it changes when the gateway has stored it. */
+/** A switch that is a setting: it changes when the gateway has stored it. */
 export function Flag({ text, flag, ask, agreed = async () => true }: FlagProps) {
   const { t } = useTranslation()
   const canEdit = useCanEdit()

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { CopyButton } from '../page/CopyText'
 
-/** A password field whose every part can be reached by keyboard and whose refusal is told to screen readers. */
+/** A password field whose parts can all be reached by keyboard, and whose error is announced by screen readers. */
 export function Password(props: PasswordInputProps) {
   const { t } = useTranslation()
   return (
@@ -21,7 +21,7 @@ interface SecretToMakeProps extends Omit<PasswordInputProps, 'onChange'> {
   make: () => string
 }
 
-/** A secret that somebody else has to be told: typed, or made here and shown until it is saved. */
+/** A secret to pass on to someone: typed, or generated here and shown until saved. */
 export function SecretToMake({ onChange, make, ...field }: SecretToMakeProps) {
   const { t } = useTranslation()
   const [made, setMade] = useState('')

@@ -5,17 +5,17 @@ import { useTranslation } from 'react-i18next'
 
 interface PemTextProps extends Omit<TextareaProps, 'onChange'> {
   onChange: (text: string) => void
-  /** A key: nobody should read it from the screen. */
+  /** A key, which must not be readable on the screen. */
   secret?: boolean
-  /** How the names of such files end. */
+  /** The file name extensions. */
   accept?: string
 }
 
-/** A certificate, a key or what else is kept in a file, as text: pasted, read from the file, or dropped. */
+/** A certificate, a key or another text file: pasted, chosen or dropped. */
 export function PemText({ onChange, secret, accept = '.pem,.crt,.cer,.key,.txt', ...field }: PemTextProps) {
   const { t } = useTranslation()
   const take = (file: File | null | undefined) => void file?.text().then(onChange)
-  // A browser would leave the page for a file that is dropped.
+  // By default a browser leaves the page to open a dropped file.
   const drop = (event: DragEvent) => {
     if (!event.dataTransfer.types.includes('Files')) return
     event.preventDefault()

@@ -6,12 +6,12 @@ import { scales, unitOf } from './quantity-units'
 
 interface QuantityProps extends Omit<NumberInputProps, 'value' | 'onChange'> {
   scale: keyof typeof scales
-  /** In bytes, or in seconds. */
+  /** In bytes or seconds. */
   value: number | null
   onChange: (value: number | null) => void
 }
 
-/** An amount with its unit: 10 MiB, 5 min. What is stored are bytes or seconds. */
+/** An amount with its unit, such as 10 MiB or 5 min. Stored in bytes or seconds. */
 export function Quantity({ scale, value, onChange, min, max, ...field }: QuantityProps) {
   const { t } = useTranslation()
   const units = scales[scale]

@@ -10,20 +10,20 @@ import { Notice } from '../state/Notice'
 import { ThingLink } from '../text/ThingLink'
 import { CreateForm, EditForm } from './ResourceForm'
 
-/** Where the list is that a drawer belongs to. What it is about is at `<text>.new` or `<text>.edit`. */
+/** `list` is the path of the list that a drawer belongs to. The title is at `<text>.new` or `<text>.edit`. */
 type Beside<P> = Omit<P, 'onDone' | 'id'> & { list: string; wide?: boolean }
 
 type NewProps<T> = Beside<ComponentProps<typeof CreateForm<T>>> & {
-  /** The rows that were made, where the form is not that of one of them: links to them are shown before the drawer closes. */
+  /** The rows that were created, if there are several: the drawer links to them before it closes. */
   pieces?: (saved: T) => Thing[]
 }
 
-/** The form of a new row, beside its list. Who cannot make one sees the list. */
+/** The form for a new row, beside its list. A user who cannot edit gets the list alone. */
 export function CreateDrawer<T>({ list, wide, pieces, ...form }: NewProps<T>) {
   const { t } = useTranslation()
   const navigate = useNavigate()
   const [made, setMade] = useState<Thing[] | null>(null)
-  // What was added to the draft is not made yet.
+  // Rows that were added to the draft do not exist yet.
   const onDone = (saved: unknown) => (pieces && saved ? setMade(pieces(saved as T)) : void navigate({ to: list }))
   if (!useCanEdit() && !form.own) return <Navigate to={list} />
   return (
@@ -46,7 +46,7 @@ export function CreateDrawer<T>({ list, wide, pieces, ...form }: NewProps<T>) {
   )
 }
 
-/** The form of the row that the address names, beside its list. `of` is the row where the address names it by another word than id. */
+/** The form for the row in the address bar, beside its list. `of` is its id, if the parameter is not called id. */
 export function EditDrawer<T extends object>(props: Beside<ComponentProps<typeof EditForm<T>>> & { of?: string }) {
   const { list, wide, of, ...form } = props
   const { t } = useTranslation()

@@ -29,7 +29,7 @@ const field = { label: 'Address' }
 addTexts('test', { thing: { address: field, deleteText: 'It goes.' } })
 addTexts('test', { net: { network: { label: 'Network' }, gateway: { label: 'Gateway' } } })
 
-/** Nobody gave a reason, and nothing is to be confirmed. */
+/** No reason, and no confirmation. */
 const unsaid = { reason: '', within: 0 }
 const stored = { value: { id: '1', address: 'a.example.com' }, etag: '"1"', applied: [] }
 let things: Resource<Thing>
@@ -99,7 +99,7 @@ describe('a form', () => {
     expect(things.update).toHaveBeenCalledWith('1', { address: 'b.example.com' }, '"1"', ['address'], unsaid)
   })
 
-  it('takes along why, and asks for a confirmation of what can cut people off', async () => {
+  it('sends the reason, and requires a confirmation for what can cut people off', async () => {
     things = { ...things, kind: 'firewall.rule' }
     const { input, onDone } = await open()
     expect(screen.getByText('Reverts unless you confirm within 60 s')).toBeDefined()
@@ -113,7 +113,7 @@ describe('a form', () => {
     expect(things.update).toHaveBeenCalledWith('1', { address: 'b.example.com' }, '"1"', ['address'], said)
   })
 
-  it('shows the complaint of the server at its field and keeps what was typed', async () => {
+  it('shows the error of the server at its field and keeps what was typed', async () => {
     const { input, onDone } = await open()
     vi.mocked(things.update).mockRejectedValueOnce(
       new Fault({ code: 'validation_failed', message: 'No.', status: 400, fields: { address: 'Not a host.' } }),
@@ -125,7 +125,7 @@ describe('a form', () => {
     expect(onDone).not.toHaveBeenCalled()
   })
 
-  it('saves what somebody objects to only after a second word', async () => {
+  it('saves despite an objection only after a confirmation', async () => {
     const guard = vi.fn(async () => 'That would hurt.')
     const { input, onDone } = await open('admin', vi.fn(), guard)
     type(input, 'b.example.com')
@@ -141,14 +141,14 @@ describe('a form', () => {
     expect(things.update).toHaveBeenCalledTimes(1)
   })
 
-  it('does not wait for an objection that cannot be had', async () => {
+  it('does not wait for an objection that fails', async () => {
     const { input, onDone } = await open('admin', vi.fn(), () => Promise.reject(new Error('away')))
     type(input, 'b.example.com')
     fireEvent.click(save())
     await waitFor(() => expect(onDone).toHaveBeenCalled())
   })
 
-  it('does not send what the field itself knows to be missing', async () => {
+  it('does not send a form with a missing required field', async () => {
     const { input } = await open()
     type(input, '')
     fireEvent.click(save())
@@ -156,7 +156,7 @@ describe('a form', () => {
     expect(things.update).not.toHaveBeenCalled()
   })
 
-  it('says that somebody else changed it, keeps the entries, and takes theirs only when asked', async () => {
+  it('says that someone else changed it, keeps the entries, and takes theirs only when asked', async () => {
     const { input } = await open()
     vi.mocked(things.update).mockRejectedValueOnce(new Fault({ code: 'stale', message: 'Changed.', status: 412 }))
     vi.mocked(things.read).mockResolvedValue({
@@ -177,7 +177,7 @@ describe('a form', () => {
     )
   })
 
-  it('follows what somebody else changed while nobody has touched it', async () => {
+  it('follows the changes of someone else while untouched', async () => {
     const { input } = await open()
     expect(input.value).toBe('a.example.com')
     vi.mocked(things.read).mockResolvedValue({
@@ -221,7 +221,7 @@ describe('the draft', () => {
     vi.unstubAllGlobals()
   })
 
-  it('takes what the form holds, and nothing is saved', async () => {
+  it("takes the form's values, and nothing is saved", async () => {
     const draft = { version: 'v', updated_at: null, operations: [] }
     gateway(200, { data: draft, error: null })
     const { input, onDone } = await open()
@@ -234,7 +234,7 @@ describe('the draft', () => {
     expect(queries.getQueryData(draftQuery.queryKey)).toEqual(draft)
   })
 
-  it('has its complaints at the fields, and asks before what somebody objects to', async () => {
+  it('shows errors at the fields, and asks if there is an objection', async () => {
     const fields = { 'operations.0.body.address': 'Not a host.' }
     gateway(400, { data: null, error: { code: 'validation_failed', message: 'No.', fields } })
     const { input, onDone } = await open('admin', vi.fn(), async () => 'That would hurt.')
@@ -257,7 +257,7 @@ describe('the draft', () => {
     expect(screen.getByText(/Your draft changes this/)).toBeTruthy()
   })
 
-  it('has rows that are not stored yet, which are changed in the draft alone', async () => {
+  it('has rows that are not stored yet, which are changed only in the draft', async () => {
     gateway(200, { data: { version: 'v', updated_at: null, operations: [] }, error: null })
     const after = { id: '1', address: 'new.example.com' }
     const { input } = await open('admin', vi.fn(), undefined, [{ kind: 'thing', verb: 'create', id: '1', after }])
@@ -270,7 +270,7 @@ describe('the draft', () => {
   })
 })
 
-describe('two who edit the same', () => {
+describe('two users who edit the same row', () => {
   const fields = ['network', 'gateway', 'remark'].map((name) => ({ name, type: 'text' as const }))
   const begun = { network: '10.1', gateway: '10.1.1', remark: '' }
   const changed = { actor: 'ann@example.net', created_at: '2026-01-01T12:00:00Z' }
@@ -299,12 +299,12 @@ describe('two who edit the same', () => {
   })
 })
 
-describe('a field that follows another', () => {
+describe('a field that depends on another', () => {
   const fields = ['network', 'gateway'].map((name) => ({ name, type: 'mono' as const }))
   const follow = ({ network }: Record<string, unknown>) => ({ gateway: network ? `${network}.1` : '' })
   const field = (label: RegExp) => screen.findByLabelText<HTMLInputElement>(label)
 
-  it('does so until somebody writes into it', async () => {
+  it('follows it until the user edits the field', async () => {
     const defaults = { network: '', gateway: '' }
     show(<CreateForm resource={things} text="test:net" fields={fields} defaults={defaults} follow={follow} />)
     const [network, gateway] = [await field(/Network/), await field(/Gateway/)]
@@ -318,7 +318,7 @@ describe('a field that follows another', () => {
     expect(gateway.value).toBe('10.2.254')
   })
 
-  it('keeps what is stored, whatever it would follow to', async () => {
+  it('keeps the stored value, whatever it would follow to', async () => {
     vi.mocked(things.read).mockResolvedValue({ ...stored, value: { network: '10.1', gateway: '10.1.254' } as never })
     show(<EditForm resource={things} id="1" text="test:net" fields={fields} name={() => 'it'} follow={follow} />)
     const [network, gateway] = [await field(/Network/), await field(/Gateway/)]
@@ -329,7 +329,7 @@ describe('a field that follows another', () => {
   })
 })
 
-it('is not saved while a field shows what is not one of its choices', async () => {
+it('is not saved while a field shows something that is not one of its choices', async () => {
   addTexts('test', { rule: { zone: { label: 'Zone' } } })
   show(
     <CreateForm

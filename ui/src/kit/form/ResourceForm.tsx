@@ -49,31 +49,31 @@ interface FormProps {
   /** Where the texts of the fields are, such as `ntp:pool`. */
   text: string
   fields: FieldSpec[]
-  /** Told what the gateway answered. */
+  /** Called with the gateway's answer. */
   onDone?: (saved: unknown) => void
-  /** False for what has no rendered files, such as accounts. */
+  /** False for rows without rendered files, such as accounts. */
   preview?: boolean
-  /** What the button says, where that is not Save. */
+  /** The label of the button, if not Save. */
   verb?: string
-  /** What belongs to the caller, whom a viewer's role does not keep from changing it. */
+  /** It belongs to the user, so viewers may change it, too. */
   own?: boolean
-  /** What stands under the form and depends on what it holds. */
+  /** Shown below the form; depends on its values. */
   below?: (values: Values) => ReactNode
-  /** How the form's values differ from those of the API, where they do. */
+  /** Converts between the form's values and the API's, if they differ. */
   shape?: { read: (row: Values) => Values; write: (values: Values) => Values }
-  /** What fields are when the others say this, as long as nobody has written anything else into them. */
+  /** Defaults that depend on other fields. They apply until the user edits the field. */
   follow?: (values: Values) => Values
-  /** Asked before a save or a deletion; an objection is shown, and it takes a second word to go on. */
+  /** Called before a save or a deletion. An objection is shown, and the user must agree to go on. */
   guard?: Guard
 }
 
-/** A new resource. */
+/** The form for a new resource. */
 export function CreateForm<T>(
   props: FormProps & {
     resource: Pick<Resource<T>, 'kind' | 'create'> & Partial<Pick<Resource<unknown>, 'past'>>
-    /** What a new row begins with, where that is not what the API says. */
+    /** Initial values that differ from the API's defaults. */
     defaults?: Values
-    /** What is stored, where it is more than the one row; the gateway may have to say. */
+    /** What to store, if it is more than one row. The gateway may have to be asked. */
     operations?: (body: Values) => Operation[] | Promise<Operation[]>
   },
 ) {
@@ -91,19 +91,19 @@ export function CreateForm<T>(
   )
 }
 
-/** An existing resource, with its deletion if it has one. `name` says in words what would be deleted. */
+/** The form for an existing resource, with its deletion if it has one. `name` names it in the question. */
 export function EditForm<T extends object>(
   props: FormProps & {
     resource: Resource<T> | Extension<T>
     id: string
     name: (value: T) => string
-    /** After a deletion; as after a save where it is not said. */
+    /** Called after a deletion; by default onDone. */
     onGone?: (saved?: unknown) => void
-    /** Why this one cannot be deleted; undefined when it can. */
+    /** Why it cannot be deleted; undefined if it can. */
     keep?: (value: T) => string | undefined
-    /** The fields of this one that stay as they are. */
+    /** The fields that cannot be changed. */
     fixed?: (value: T) => readonly string[]
-    /** What stands over the form, and what under it. */
+    /** Shown above and below the form. */
     above?: (value: T) => ReactNode
     children?: (value: T) => ReactNode
   },
@@ -111,7 +111,7 @@ export function EditForm<T extends object>(
   const { resource, id } = props
   const { t } = useTranslation()
   const queries = useQueryClient()
-  // The news of our own deletion must not make us ask for what is gone.
+  // The event of our own deletion must not reload the deleted row.
   const [deleting, setDeleting] = useState(false)
   const drafted = useDraftedRow(resource.kind, id)
   const fresh = drafted?.verb === 'create'
@@ -193,7 +193,7 @@ export function EditForm<T extends object>(
   )
 }
 
-/** What a form begins with: the row as it is stored, with what the draft changes in it. Another draft is another form. */
+/** The initial values: the stored row with the draft's changes. Another draft makes another form. */
 function withDraft<T extends object>(loaded: Answer<T>, drafted: DraftOperation | undefined) {
   if (drafted?.verb !== 'update') return { key: '', loaded }
   const changed = Object.keys(drafted.fields).map((field) => [field, (drafted.after as Values)[field]])
@@ -203,7 +203,7 @@ function withDraft<T extends object>(loaded: Answer<T>, drafted: DraftOperation 
   }
 }
 
-/** The single row of a settings page. */
+/** The form of a settings page, which has a single row. */
 export function SettingsForm<T extends object>(props: FormProps & { singleton: Singleton<T> }) {
   const { singleton } = props
   const { t } = useTranslation()
@@ -250,7 +250,7 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
   )
 }
 
-/** What was done to a row before, for those who ask. */
+/** The history of a row, on request. */
 function PastOf(props: RowHistoryProps) {
   const { t } = useTranslation()
   const RowHistory = useContext(RowHistoryContext)
@@ -266,18 +266,18 @@ function PastOf(props: RowHistoryProps) {
   )
 }
 
-/** What becomes of what the form holds. */
+/** What to do with the form's values. */
 type Deed = 'save' | 'draft'
 
 interface BodyProps extends FormProps {
   kind: string
   initial: Values
-  /** Without it, the row is in the draft alone, and there is nothing to save. */
+  /** Missing if the row is only in the draft, so that there is nothing to save. */
   save?: (body: Values, changed: string[], intent: Intent) => Promise<Answer<unknown>>
   operations: (body: Values) => Operation[] | Promise<Operation[]>
-  /** The history has what is stored: a reason can be given, and what is applied can be confirmed. */
+  /** The history covers this kind: a reason can be given, and the change can be confirmed. */
   kept?: boolean
-  /** Nothing is stored yet: the values may be saved as they are. */
+  /** Nothing is stored yet, so unchanged values can be saved. */
   fresh?: boolean
   onDirty?: (dirty: boolean) => void
   typed?: RefObject<Values>
@@ -317,12 +317,12 @@ function FormBody({
   const [problem, setProblem] = useState('')
   const [intent, setIntent] = useState(() => usualIntent(kind))
   const [shown, setShown] = useState<Operation[] | null>(null)
-  // What is no row of a kind, such as a license, has forms of its own.
+  // Rows without a kind in the API, such as a license, have forms of their own.
   const fields = known(kind as Kind, listed)
   const names = fields.map((field) => field.name)
   const [objection, setObjection] = useState<{ to: string; text: ReactNode; deed: Deed } | null>(null)
   const [busy, setBusy] = useState<Deed | null>(null)
-  /** Where the cursor was when the form was sent. */
+  /** What had the focus when the form was submitted. */
   const left = useRef<HTMLElement | null>(null)
   const start = startOf({ fields, shape }, initial)
   const form = useForm<Values>({ defaultValues: start })
@@ -341,12 +341,12 @@ function FormBody({
 
   const bodyOf = (all: Values) => {
     const body = pick(all, names)
-    // The empty field of a secret means: keep the stored one.
+    // An empty secret field keeps the stored secret.
     for (const field of fields) if (isSecret(field) && !body[field.name]) delete body[field.name]
     return shape?.write(body) ?? body
   }
 
-  /** Saves what the form holds, or adds it to the draft. */
+  /** Saves the form's values, or adds them to the draft. */
   const deeds: Record<Deed, (body: Values, changed: string[]) => Promise<unknown>> = {
     save: async (body, changed) => {
       const saved = await save?.(body, changed, intent)
@@ -360,7 +360,7 @@ function FormBody({
     },
   }
 
-  /** Puts what the gateway complains about at the fields. */
+  /** Shows the gateway's errors at their fields. */
   const place = (fault: Fault) => {
     const names = shownFields.map(({ name }) => name)
     setProblem(placeFault(fault, names, form.setError, covered))
@@ -392,7 +392,7 @@ function FormBody({
   const put = (parts: Values) => {
     for (const [name, value] of Object.entries(parts)) form.setValue(name, value, { shouldDirty: true })
   }
-  // Ctrl+Enter does not leave the field.
+  // Ctrl+Enter submits without leaving the field, so split its text now.
   const settle = () => {
     for (const { name, split } of fields) put(split?.(String(form.getValues(name) ?? '')) ?? {})
   }
@@ -412,8 +412,8 @@ function FormBody({
   const does = (deed: Deed, agreed = false) => checked((all) => store(all, deed, agreed))
   const submit = does(usual)
 
-  // The fields are closed while they are stored, or what is typed meanwhile would be lost. After that the cursor is where it was,
-  // or where something is wrong.
+  // Fields are disabled while saving, because later input would be lost. Afterwards the focus returns to where it was,
+  // or goes to an error.
   const { errors } = form.formState
   useEffect(() => {
     if (isSubmitting || !left.current) return
@@ -542,7 +542,7 @@ function FormBody({
   )
 }
 
-/** Keeps what nobody has touched in step with the rest: a field that still has what it followed to follows on. */
+/** Updates fields that depend on others, unless the user has edited them. */
 function useFollow(form: UseFormReturn<Values>, values: Values, touched: boolean, follow: FormProps['follow']) {
   const last = useRef<Values | null>(null)
   useEffect(() => {
@@ -556,10 +556,10 @@ function useFollow(form: UseFormReturn<Values>, values: Values, touched: boolean
   }, [form, values, touched, follow])
 }
 
-/** Fields that the cursor does not start in: there is nothing to type, and a list would open by itself. */
+/** Fields that do not get the initial focus: there is nothing to type, and a list would open. */
 const chosen: FieldSpec['type'][] = ['choice', 'segments', 'select']
 
-/** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
+/** Whether an empty field keeps a stored secret; undefined for fields that cannot have one. */
 function isKept({ name, configured }: FieldSpec, row: Values, fields: FieldSpec[]): boolean | undefined {
   if (!configured) return undefined
   if (lostFields(row, fields).includes(name)) return false
@@ -568,7 +568,7 @@ function isKept({ name, configured }: FieldSpec, row: Values, fields: FieldSpec[
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'center' })
 
-/** What a form shows of what is stored. A secret is never shown: its field begins empty. */
+/** The initial values of a form. Secrets are never shown: their fields start empty. */
 function startOf({ fields, shape }: Pick<FormProps, 'fields' | 'shape'>, row: Values): Values {
   const names = fields.map(({ name }) => name)
   const secrets = fields.filter(isSecret).map(({ name }) => [name, ''])

@@ -8,7 +8,7 @@ import classes from './Rows.module.css'
 export interface RowColumn {
   name: string
   type: 'text' | 'mono' | 'number' | 'switch'
-  /** How many of the six parts of a line it takes. */
+  /** Its width in sixths of a line. */
   span: number
 }
 
@@ -28,7 +28,7 @@ interface RowsProps {
   onChange: (rows: Row[]) => void
 }
 
-/** Several small things of one kind inside a form: each seen, changed and removed where it is. */
+/** A list of small items inside a form, edited and removed in place. */
 export function Rows({ label, description, error, disabled, text, columns, value, onChange }: RowsProps) {
   const { t } = useTranslation()
   const set = (index: number, part: Row) => onChange(value.map((row, at) => (at === index ? { ...row, ...part } : row)))
@@ -38,7 +38,7 @@ export function Rows({ label, description, error, disabled, text, columns, value
       <fieldset className={classes.rows} aria-label={label}>
         {value.length === 0 && <p className="soft">{t(`${text}.none`)}</p>}
         {value.map((row, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the rows of a form have no other name.
+          // biome-ignore lint/suspicious/noArrayIndexKey: the rows of a form have no ids.
           <div key={index} className={classes.row}>
             <div className={classes.fields}>
               {columns.map(({ name, type, span }) => {

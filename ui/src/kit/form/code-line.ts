@@ -1,4 +1,4 @@
-/** The line of a text that a complaint such as "line 3: …" is about, with its number. */
+/** The line that an error such as "line 3: …" is about, with its number. */
 export function lineOf(complaint: string | undefined, text: string): { number: number; text: string } | undefined {
   const number = Number(/\bline (\d+)/i.exec(complaint ?? '')?.[1])
   const line = text.split('\n')[number - 1]

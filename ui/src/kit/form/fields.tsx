@@ -25,7 +25,7 @@ import { type RowColumn, Rows } from './Rows'
 
 export type { Values }
 
-/** A field of a form. Its name is one of the API's, or one of the form's own, where its shape makes several of one or one of several. */
+/** A field of a form. Its name is the API's, or the form's own if its shape splits or merges fields. */
 export interface FieldSpec<Name extends string = string, Covered extends string = Name, Shown extends string = Name> {
   name: Name
   type:
@@ -49,38 +49,40 @@ export interface FieldSpec<Name extends string = string, Covered extends string 
     | 'pem-key'
     | 'code'
     | 'rows'
-  /** For a choice or segments: the values, where they are not all that the API has; their texts stand at `<field>.options.<value>`. */
+  /**
+   * For a choice or segments: the values, if not all that the API has. Their texts are at `<field>.options.<value>`.
+   */
   options?: readonly string[]
-  /** For a choice: what is to be said about one of the values. */
+  /** For a choice: notes about some of the values. */
   remarks?: Record<string, string>
-  /** For a select, members, labels, a list or a suggestion: what can be chosen, with its texts. */
+  /** For a select, members, labels, a list or a suggestion: the choices and their labels. */
   choices?: ComboboxData
-  /** For a select: what can be made of a text that is not one of its choices. */
+  /** For a select: creates a choice from a text that is not one. */
   create?: Creation
-  /** The title over this field and those after it stands at `sections.<section>`. */
+  /** Starts a section; its title is at `sections.<section>`. */
   section?: string
-  /** The fields of the API whose complaints belong here, where the form has one field for several. */
+  /** API fields whose errors are shown here, if this field stands for several. */
   covers?: readonly Covered[]
-  /** For rows: what each of them has. */
+  /** For rows: their columns. */
   columns?: readonly RowColumn[]
-  /** Whether it must be filled in, where that is not as the API says. The same goes for its bounds. */
+  /** Overrides whether the API requires it. The same applies to its limits. */
   required?: boolean
-  /** For a secret: the field that tells whether there is one, or how the stored row does. */
+  /** For a secret: the field that tells whether one is stored, or a function of the stored row. */
   configured?: Shown | ((row: Values) => boolean)
   min?: number
   max?: number
-  /** For a secret: how a good one is made. */
+  /** For a secret: generates one. */
   generate?: () => string
-  /** Help and example, where they depend on what the others say. */
+  /** Help and example that depend on other fields. */
   help?: (values: Values) => ReactNode
   placeholder?: (values: Values) => string
-  /** What this and other fields are when something is typed here that belongs into several; undefined when it does not. */
+  /** Splits a typed text that belongs in several fields; undefined if it does not. */
   split?: (text: string) => Values | undefined
-  /** Whether the field makes sense with what the others say, or with the row as it is stored. */
+  /** Whether to show the field, depending on the other fields or the stored row. */
   when?: (values: Values, row: Values) => boolean
 }
 
-/** The fields of a form for rows of a kind, with those of the form's own. */
+/** The fields of a form for a kind, including those of the form's own. */
 export type Fields<K extends Kind, Own extends string = never> = KindField<K, Own>[]
 export type KindField<K extends Kind, Own extends string = never> = FieldSpec<
   FieldOf<K> | Own,
@@ -88,7 +90,7 @@ export type KindField<K extends Kind, Own extends string = never> = FieldSpec<
   ShownOf<K>
 >
 
-/** What is never shown, and kept when its field stays empty. */
+/** A field that is never shown, and keeps the stored value if empty. */
 export const isSecret = ({ type }: FieldSpec) => type === 'password' || type === 'pem-key'
 
 interface FieldProps {
@@ -96,20 +98,20 @@ interface FieldProps {
   text: string
   control: Control<Values>
   values: Values
-  /** The cursor starts here when the form opens in a drawer. */
+  /** Focus this field when the form opens in a drawer. */
   autoFocus?: boolean
   disabled?: boolean
-  /** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
+  /** Whether an empty field keeps a stored secret; undefined for fields that cannot have one. */
   kept?: boolean
-  /** Told what was typed here and belongs into several fields. */
+  /** Called with the values if the typed text belongs in several fields. */
   onSplit?: (values: Values) => void
 }
 
-/** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
+/** One field. Its label, help and placeholder come from the form's texts, by the field's name. */
 export function Field({ spec, text, control, values, autoFocus, disabled, kept, onSplit }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
-  /** What was typed into a field with choices and is none of them: it is not saved, and not thrown away either. */
+  /** Typed text that is not one of the choices. It is not saved, but not discarded either. */
   const typed = useRef<string | null>(null)
   const onTyped = (next: string | null) => {
     typed.current = next

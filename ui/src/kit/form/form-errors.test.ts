@@ -6,7 +6,7 @@ const known = ['address', 'allow_acl', 'makestep']
 const refused = (fields: Record<string, string>) =>
   new Fault({ code: 'validation_failed', message: 'Some fields are wrong.', status: 400, fields })
 
-describe('a complaint', () => {
+describe('an error', () => {
   it('finds its field, also from inside a list', () => {
     expect(fieldOf('address', known)).toBe('address')
     expect(fieldOf('allow_acl.1', known)).toBe('allow_acl')
@@ -25,7 +25,7 @@ describe('a complaint', () => {
 })
 
 describe('a fault', () => {
-  it('goes to its fields, and the cursor to the first of the form', () => {
+  it('is shown at its fields, and focuses the first one of the form', () => {
     const setError = vi.fn()
     expect(placeFault(refused({ makestep: 'B.', address: 'A.' }), known, setError)).toBe('')
     expect(setError).toHaveBeenCalledWith('address', { type: 'server', message: 'A.' }, { shouldFocus: true })
@@ -36,7 +36,7 @@ describe('a fault', () => {
     expect(placeFault(refused({ hidden: 'Wrong.' }), known, vi.fn())).toBe('hidden: Wrong.')
   })
 
-  it('without fields is its message', () => {
+  it('without fields is shown as its message', () => {
     expect(placeFault(new Fault({ code: 'conflict', message: 'In use.', status: 409 }), known, vi.fn())).toBe('In use.')
   })
 })

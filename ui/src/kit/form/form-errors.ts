@@ -1,14 +1,14 @@
 import type { FieldValues, Path, UseFormSetError } from 'react-hook-form'
 import type { Fault } from '../../api/fault'
 
-/** Fields of the API that the form has under another name. */
+/** API fields that have another name in the form. */
 export type Covered = Record<string, string>
 
 const operation = /^operations\.\d+\.body\./
 
 /**
- * The field of the form that a complaint such as `servers[2].address` or `allow_acl.0` belongs to. A form that stores
- * several rows at once has `operations.1.body.port` at `port`.
+ * The form field for an error path such as `servers[2].address` or `allow_acl.0`. A form that stores several rows at
+ * once gets `operations.1.body.port`, which is its field `port`.
  */
 export function fieldOf(complaint: string, known: readonly string[], covered: Covered = {}): string | undefined {
   const path = complaint.replace(operation, '')
@@ -17,7 +17,7 @@ export function fieldOf(complaint: string, known: readonly string[], covered: Co
   return covered[path] ?? (known.includes(root) ? root : covered[root])
 }
 
-/** Several complaints about one field are one text; those about no field of this form are kept apart. */
+/** Merges several errors of a field into one text, and separates errors that belong to no field of this form. */
 export function sortComplaints(fault: Fault, known: readonly string[], covered?: Covered) {
   const atField: Record<string, string> = {}
   const elsewhere: string[] = []
@@ -30,8 +30,8 @@ export function sortComplaints(fault: Fault, known: readonly string[], covered?:
 }
 
 /**
- * Puts the server's complaints at their fields and the cursor into the first of them. Returns the text
- * for the top of the form: empty when every complaint found its field.
+ * Shows the server's errors at their fields, and focuses the first one. Returns the text for the top of the form, which
+ * is empty if every error found its field.
  */
 export function placeFault<T extends FieldValues>(
   fault: Fault,

@@ -1,7 +1,7 @@
-/** What a form holds, by the names of its fields. */
+/** The values of a form, by field name. */
 export type Values = Record<string, unknown>
 
-/** The fields of a form that differ from what it began with. */
+/** The fields whose values have changed. */
 export function differing(start: Values, now: Values): string[] {
   return Object.keys(start).filter((name) => JSON.stringify(start[name]) !== JSON.stringify(now[name]))
 }

@@ -8,36 +8,36 @@ const sources: Fields<'ntp.pool'> = [
   { name: 'minpoll', type: 'number', max: 12 },
 ]
 
-it('begins with what the API makes of a new row', () => {
+it("starts with the API's values for a new row", () => {
   expect(startOfNew('ntp.pool', sources)).toEqual({ kind: 'pool', address: '', minpoll: 6 })
   expect(startOfNew('no.kind', sources)).toEqual({})
   const zone: Fields<'firewall.rule', 'service'> = [
     { name: 'src_zone', type: 'select' },
     { name: 'service', type: 'select' },
   ]
-  // What must be chosen is not chosen yet, and what the API does not know is up to the form.
+  // A select without a default starts as null, and a field that the API does not have is up to the form.
   expect(startOfNew('dhcp.reservation', [{ name: 'subnet_id', type: 'select' }])).toEqual({ subnet_id: null })
   expect(Object.keys(startOfNew('firewall.rule', zone))).toEqual(['src_zone'])
 })
 
-it('knows bounds, choices and what is needed from the API, unless the form says otherwise', () => {
+it('takes limits, choices and required fields from the API, unless the form says otherwise', () => {
   expect(known('ntp.pool', sources)).toMatchObject([
     { name: 'kind', options: ['pool', 'server'] },
     { name: 'address', required: true },
     { name: 'minpoll', min: -6, max: 12 },
   ])
-  // A choice is always something, and a secret may be kept.
+  // A choice always has a value, and a secret may keep the stored one.
   const protocol: Fields<'firewall.service'> = [{ name: 'protocol', type: 'segments' }]
   expect(known('firewall.service', protocol)[0]?.required).toBe(false)
   const secret: Fields<'radius.client'> = [{ name: 'secret', type: 'password' }]
   expect(known('radius.client', secret)[0]?.required).toBeFalsy()
 })
 
-it('has no field that the API does not have', () => {
+it('rejects a field that the API does not have', () => {
   // @ts-expect-error: it is called address.
   const fields: Fields<'ntp.pool'> = [{ name: 'adress', type: 'mono' }]
   expect(fields).toHaveLength(1)
-  // @ts-expect-error: complaints belong to fields of the API.
+  // @ts-expect-error: only API fields can be covered.
   const covers: Fields<'alert.channel', 'from'> = [{ name: 'from', type: 'mono', covers: ['setings.from'] }]
   expect(covers).toHaveLength(1)
 })

@@ -3,10 +3,10 @@ import type { Kind } from '../../api/resource'
 import type { FieldSpec } from './fields'
 import type { Values } from './form-values'
 
-/** What is chosen is always something, and need not be marked as needed. */
+/** These always have a value, so they are not marked as required. */
 const chosen: FieldSpec['type'][] = ['choice', 'segments', 'switch']
 
-/** The fields of a form with what the API says about them, where the form does not say otherwise. */
+/** Adds what the API says about the fields, unless the form says otherwise. */
 export function known<const F extends FieldSpec>(kind: Kind, fields: readonly F[]): F[] {
   return fields.map((field) => {
     const { min, max, options, required } = apiFields[kind]?.[field.name] ?? {}
@@ -14,7 +14,7 @@ export function known<const F extends FieldSpec>(kind: Kind, fields: readonly F[
   })
 }
 
-/** What the fields of a new row begin with. What is chosen from a list is not chosen yet where the API has nothing. */
+/** The initial values of a new row. A select without a default starts as null. */
 export function startOfNew(kind: string, fields: readonly FieldSpec[]): Values {
   const start: Values = {}
   for (const { name, type } of fields) {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { scales, unitOf } from './quantity-units'
 
-it('says an amount in the largest unit without a fraction', () => {
+it('finds the largest unit without a fraction', () => {
   const size = (amount: number | null) => scales.size[unitOf('size', amount)]?.[0]
   expect(size(10 * 1024 ** 2)).toBe('MiB')
   expect(size(1536)).toBe('B')

@@ -15,7 +15,7 @@ export const scales = {
   ],
 } as const satisfies Record<string, readonly Unit[]>
 
-/** The place of the largest unit that says an amount without a fraction. Nothing is said in a middling one. */
+/** The index of the largest unit in which the amount is a whole number. For an empty amount, a middle unit. */
 export function unitOf(scale: keyof typeof scales, amount: number | null): number {
   const units: readonly Unit[] = scales[scale]
   return amount ? units.findLastIndex(([, factor]) => amount % factor === 0) : 2

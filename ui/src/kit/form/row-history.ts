@@ -7,5 +7,5 @@ export interface RowHistoryProps {
   past: Past<unknown>
 }
 
-/** What shows the history of a row under its form: the console lends it. */
+/** Provides the component for a row's history, which is in an area and cannot be imported here. */
 export const RowHistoryContext = createContext<ComponentType<RowHistoryProps> | null>(null)

@@ -1,4 +1,4 @@
 import { useLocation } from '@tanstack/react-router'
 
-/** What the page before has filled in for a new row. */
+/** The values that the previous page passed for a new row. */
 export const useDraft = <T extends object>() => (useLocation().state as { draft?: T }).draft

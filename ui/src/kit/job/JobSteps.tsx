@@ -5,7 +5,7 @@ import { duration } from '../text/format'
 import classes from './JobSteps.module.css'
 import { type JobStep, stepTone } from './job'
 
-/** The steps of a job of root's, with what its programs said. Their names are texts of the area. */
+/** The steps of a job that runs as root, with the output of its programs. The steps' names are texts of the area. */
 export function JobSteps({ text, steps }: { text: string; steps: readonly JobStep[] }) {
   const { t } = useTranslation(text)
   return (

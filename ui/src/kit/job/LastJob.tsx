@@ -19,9 +19,9 @@ interface Job {
 }
 
 interface Kind {
-  /** The area's texts: `last` and `step`. */
+  /** The area with the texts `last` and `step`. */
   text: string
-  /** What the job is called, in the browser's storage and by gateway-ctl. */
+  /** The name of the job, in the browser's storage and for gateway-ctl. */
   name: string
   /** Milliseconds after which it takes longer than usual. */
   usual: number
@@ -29,16 +29,16 @@ interface Kind {
 
 interface LastJobProps<T extends Job> extends Kind {
   query: UseQueryResult<T>
-  /** What the result says beside its reason. */
+  /** Shown with the result, next to its reason. */
   more?: (job: T) => ReactNode
 }
 
-/** The job that runs, or how the last one went. It goes on asking while the gateway is away. */
+/** The running job, or the result of the last one. Keeps polling while the gateway is unreachable. */
 export function LastJob<T extends Job>({ query, more, ...kind }: LastJobProps<T>) {
   const { t } = useTranslation(kind.text)
   const running = query.data?.state === 'running'
   if (query.data && query.isError && running) {
-    // The gateway is away because the job replaces a part of it: that is no reason to say that something is wrong.
+    // The job replaces a part of the gateway, so its absence is not an error.
     return (
       <Panel title={t('last.running')}>
         <RunningJob {...kind} job={query.data} awaySince={query.dataUpdatedAt} />
@@ -62,7 +62,7 @@ export function LastJob<T extends Job>({ query, more, ...kind }: LastJobProps<T>
   )
 }
 
-/** A job that runs, and since when the gateway has been away. */
+/** A running job, and since when the gateway has been unreachable. */
 export function RunningJob({ text, name, usual, job, awaySince }: Kind & { job: Job; awaySince?: number }) {
   const { t } = useTranslation(text)
   const [since] = useState(() => firstSeen(name, job.id, sessionStorage, Date.now()))
@@ -90,7 +90,7 @@ export function RunningJob({ text, name, usual, job, awaySince }: Kind & { job: 
   )
 }
 
-/** How a job went. */
+/** The result of a job. */
 export function JobResult({ text, job, children }: { text: string; job: Job; children?: ReactNode }) {
   const { t } = useTranslation(text)
   return (

@@ -3,14 +3,14 @@ import { Badge } from '../state/StateBadge'
 import classes from './TestSteps.module.css'
 
 interface TestStepsProps<Name extends string> {
-  /** Where the texts of the steps are, by their names. */
+  /** Where the texts of the steps are, by name. */
   text: string
-  /** All steps in order; the test ends at the first that fails. */
+  /** All steps in order. The test ends at the first one that fails. */
   names: readonly Name[]
   steps: readonly { name: Name; ok: boolean; error: string }[]
 }
 
-/** How a test of a connection went, step by step. */
+/** The steps of a connection test, with their results. */
 export function TestSteps<Name extends string>({ text, names, steps }: TestStepsProps<Name>) {
   const { t } = useTranslation()
   return (

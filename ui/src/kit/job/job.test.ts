@@ -12,14 +12,14 @@ const broken = {
   },
 }
 
-describe('since when a job is waited for', () => {
-  it('survives a reload, and begins again with the next one', () => {
+describe('the start of waiting for a job', () => {
+  it('survives a reload, and restarts with the next job', () => {
     expect(firstSeen('upgrade', 'a', sessionStorage, 1000)).toBe(1000)
     expect(firstSeen('upgrade', 'a', sessionStorage, 5000)).toBe(1000)
     expect(firstSeen('upgrade', 'b', sessionStorage, 6000)).toBe(6000)
     expect(firstSeen('upgrade', 'b', sessionStorage, 7000)).toBe(6000)
   })
-  it('begins with the page where nothing can be kept', () => {
+  it('is the page load if nothing can be stored', () => {
     expect(firstSeen('upgrade', 'a', broken, 1000)).toBe(1000)
   })
 })

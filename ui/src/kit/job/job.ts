@@ -3,8 +3,8 @@ import type { Tone } from '../state/Notice'
 type Store = Pick<Storage, 'getItem' | 'setItem'>
 
 /**
- * When this browser first saw a job of root's run. The clock of the gateway may differ from the browser's, so its own times say
- * nothing about how long someone has waited. A reload in the middle does not start the wait again.
+ * When this browser first saw a run of a root job. The gateway's clock may be off, so its times do not tell how long
+ * someone has waited. Survives a reload.
  */
 export function firstSeen(job: string, id: string, storage: Store, now: number): number {
   try {
@@ -12,7 +12,7 @@ export function firstSeen(job: string, id: string, storage: Store, now: number):
     if (seen === id && Number(at) > 0) return Number(at)
     storage.setItem(`gateway.${job}`, `${id} ${now}`)
   } catch {
-    // Without storage the wait starts with the page.
+    // Without storage, a reload starts the wait again.
   }
   return now
 }

@@ -37,7 +37,7 @@ async function show(count: number) {
   return { sent, done }
 }
 
-it('turns off what is on with one change, after a question that names it', async () => {
+it('turns rows off with one change, after a question that names them', async () => {
   const { sent, done } = await show(8)
   fireEvent.click(await screen.findByRole('button', { name: 'Turn off' }))
   await screen.findByText('Turn off 7 firewall rules?')
@@ -65,8 +65,8 @@ it('adds a deletion to the draft', async () => {
   expect(sent).toHaveBeenLastCalledWith({ operations })
 })
 
-it('says how many are too many', async () => {
+it('says if there are too many', async () => {
   await show(1001)
-  await screen.findByText('Choose at most 1,000 at once.')
+  await screen.findByText('Select at most 1,000 at once.')
   expect(screen.queryByRole('button')).toBeNull()
 })

@@ -15,9 +15,9 @@ import { count } from '../text/format'
 
 const ChangePreview = lazy(() => import('../change/ChangePreview'))
 
-/** A change set has no more operations. */
+/** The API's limit on operations in a change set. */
 const most = 1000
-/** So many rows are named; the rest are counted. */
+/** How many rows to name; the rest are counted. */
 const named = 5
 
 type Deed = 'on' | 'off' | 'delete'
@@ -25,15 +25,15 @@ type Deed = 'on' | 'off' | 'delete'
 interface BulkActionsProps<F extends string> {
   kind: string
   rows: readonly ({ id: string; name: string } & Record<F, boolean>)[]
-  /** The field that says whether a row counts. */
+  /** The row's on/off field. */
   field: F
-  /** What objects to the change. */
+  /** Called before the change, and may object to it. */
   guard: Guard
-  /** The rows are no longer chosen. */
+  /** Clears the selection. */
   onDone: () => void
 }
 
-/** Turns rows on or off or deletes them, all with one change, after a question that names them. */
+/** Turns rows on or off or deletes them, all in one change, after a question that names them. */
 export function BulkActions<F extends string>({ kind, rows, field, guard, onDone }: BulkActionsProps<F>) {
   const { t } = useTranslation()
   const queries = useQueryClient()

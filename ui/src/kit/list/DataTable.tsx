@@ -10,17 +10,17 @@ import classes from './DataTable.module.css'
 
 export interface Column<T> {
   key: string
-  /** Empty where the cells are what can be done with a row. */
+  /** Empty if the cells hold actions. */
   header: string
-  /** What the header shows, where it is more than its text. */
+  /** A header with more than text. */
   head?: ReactNode
   cell: (row: T) => ReactNode
-  /** A CSS grid track; all columns share the width equally by default. */
+  /** A CSS grid track. By default all columns have the same width. */
   width?: string
   align?: 'right'
-  /** The cell that names the row and carries its link; the first one by default. */
+  /** The cell that names the row and has its link; by default the first one. */
   main?: boolean
-  /** What to sort by; a column without it cannot be sorted. */
+  /** The value to sort by. Without it the column cannot be sorted. */
   sortBy?: (row: T) => string | number | boolean | null | undefined
 }
 
@@ -29,37 +29,37 @@ export interface DataTableProps<T> {
   columns: Column<T>[]
   rows: readonly T[]
   rowKey: (row: T) => string
-  /** The address of a row: its main cell becomes a link that covers the row. */
+  /** The path of a row. Its main cell becomes a link that covers the row. */
   rowLink?: (row: T) => string | undefined
-  /** The row's address is another page: the search of this list stays behind. */
+  /** The path is another page, so the link drops this list's search parameters. */
   leaves?: boolean
   sort?: string
   onSort?: (key: string) => void
-  /** For rows that can be moved: they have handles. See SortableTable. */
+  /** For rows that can be moved by handles. See SortableTable. */
   order?: RowOrder<T>
-  /** Called while the end of the rows is in sight, for lists that are longer than what was loaded. */
+  /** Called while the end of the rows is visible, to load more. */
   onEnd?: () => void
 }
 
 export interface RowOrder<T> {
   header: string
-  /** What the handle of a row says. */
+  /** The label of a row's handle. */
   label: (row: T) => string
-  /** The id of what says how rows are moved. */
+  /** The id of the element that explains how to move rows. */
   how: string
   off?: boolean
-  /** The row that is being moved: it stays although it is out of sight. */
+  /** The row being moved, which stays in the DOM even when out of sight. */
   held?: number
-  /** Before which row it would come; the number of rows for the end. */
+  /** The index of the row before which it would go; the number of rows for the end. */
   gap?: number
 }
 
-/** With more rows than this, only those in sight are drawn. */
+/** With more rows than this, only the visible ones are drawn. */
 export const virtualFrom = 100
 
 /**
- * The one table. A grid of rows with table roles, because a real <table> can neither be virtualised nor
- * become cards on a phone without losing its meaning for screen readers.
+ * The only table component. It is a grid with table roles, because a real <table> cannot be virtualised, nor become
+ * cards on a phone, without losing its meaning for screen readers.
  */
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, sort, onSort, order } = props
@@ -110,8 +110,8 @@ export function DataTable<T>(props: DataTableProps<T>) {
 }
 
 /**
- * The links of all rows at once: a link that knows its page costs a row more than all its cells. What they lead to is loaded when the pointer
- * comes near.
+ * Handles the links of all rows in one place: a router link costs a row more than all its cells. The target's code is
+ * loaded when the pointer comes near.
  */
 function useRowLinks<T>({ rows, rowLink, leaves }: DataTableProps<T>) {
   const router = useRouter({ warn: false })
@@ -143,7 +143,7 @@ function PlainRows<T>(props: DataTableProps<T>) {
   )
 }
 
-/** The end of a list. What is loaded may add no row, so it asks again with each drawing while it is in sight. */
+/** The end of a list. Loading a page may add no rows, so it asks again on every render while visible. */
 export function ListEnd({ onSeen }: { onSeen: () => void }) {
   const { ref, inViewport } = useInViewport()
   useEffect(() => {
@@ -192,19 +192,19 @@ interface RowProps<T> extends Pick<DataTableProps<T>, 'columns' | 'rowLink'> {
   row: T
   index: number
   last: boolean
-  /** What its handle says. */
+  /** The label of its handle. */
   handle?: (row: T) => string
   how?: string
   off?: boolean
   held?: boolean
-  /** Whether a row would be put before or behind it. */
+  /** Whether the dragged row would go before or after it. */
   drop?: 'before' | 'after'
   measure?: (element: HTMLElement | null) => void
-  /** Where it is, among rows of which only those in sight are drawn. */
+  /** Its offset, if only the visible rows are drawn. */
   start?: number
 }
 
-/** What one row needs of its table. All of it stays the same while the table scrolls. */
+/** The props of a row. They do not change while the table scrolls. */
 function partOf<T>({ rows, columns, rowLink, order }: DataTableProps<T>, row: T, index: number): RowProps<T> {
   const { held, gap } = order ?? {}
   const behind = gap === rows.length && index === rows.length - 1
@@ -222,7 +222,7 @@ function partOf<T>({ rows, columns, rowLink, order }: DataTableProps<T>, row: T,
   }
 }
 
-/** A row is drawn again when it changes, not when the table scrolls or another row moves. */
+/** A row is drawn again if it changes, not if the table scrolls or another row moves. */
 const Row = memo(function Row<T>(props: RowProps<T>) {
   const { row, index, last, columns, rowLink, handle, how, off, held, drop, measure, start } = props
   const main = columns.find((column) => column.main) ?? columns[0]

@@ -8,7 +8,7 @@ interface LiveTableProps<T> extends Omit<DataTableProps<T>, 'rows' | 'label'> {
   stream: StreamState<T>
 }
 
-/** A table that a stream keeps up to date, and that says so when it does not. */
+/** A table that a stream updates, with a mark that tells whether it is up to date. */
 export function LiveTable<T>({ title, stream, ...table }: LiveTableProps<T>) {
   return (
     <Panel title={title} aside={<LiveMark {...stream} />} flush>

@@ -9,14 +9,14 @@ import { periods } from './period-logic'
 interface PeriodsProps {
   search: ListSearch
   onPeriod: (part: ListSearch) => void
-  /** What else narrows the list. */
+  /** Other filters of the list. */
   children?: ReactNode
 }
 
 const times = ['from', 'to'] as const
 const inputOf = (at: number | null) => (at === null ? undefined : localInput(at))
 
-/** From when to when: typed, or chosen. Times are in the address as they were typed, in the operator's own time zone. */
+/** A period, typed or chosen. Times in the address bar are local, as typed. */
 export function Periods({ search, onPeriod, children }: PeriodsProps) {
   const { t } = useTranslation()
   return (

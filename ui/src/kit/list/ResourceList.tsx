@@ -24,43 +24,43 @@ import { rowBefore } from './useMove'
 
 interface RowListProps<Q, R> {
   query: UseQueryResult<Q>
-  /** The rows in what was answered. */
+  /** The rows in an answer. */
   rowsOf: (answer: Q) => R[]
   /** Where its texts are, such as `ntp:pool`: title, emptyTitle, emptyText, create. */
   text: string
   columns: Column<R>[]
   filters?: Filter<R>[]
-  /** What the search looks through; nothing where the gateway itself has searched. */
+  /** The text to search in a row; missing if the gateway searches. */
   searchText?: (row: R) => string
-  /** Rows without an address are there to be read. */
+  /** Rows without a path are not links. */
   rowLink?: (row: R) => string | undefined
-  /** The rows lead to another page, not to a drawer beside this list. */
+  /** Rows link to another page, not to a drawer beside this list. */
   leaves?: boolean
   createLink?: string
-  /** What else makes one, beside the button that does. */
+  /** Shown next to the create button. */
   beside?: ReactNode
   /**
-   * For rows that have an order: how one is moved behind another, and what people call a row. The page brings the table along with
-   * its own code: one that came later would take the place of another under the operator's hand.
+   * For ordered rows: how to move one behind another, and its name. The page passes the table along with its own code:
+   * loading it later would replace a table that the user is using.
    */
   order?: { move: (id: string, after: string | null) => void; name: (row: R) => string; Table: typeof SortableTable }
-  /** For rows that belong together: a table for each key, with its name and what stands over it. */
+  /** For grouped rows: one table per key, with its name and heading. */
   group?: { of: (row: R) => string; name: (key: string) => string; title?: (key: string) => ReactNode }
-  /** For rows that several of can be chosen: what people call one, and what can be done with those that are. */
+  /** For rows that can be selected: their names, and the actions for a selection. */
   bulk?: { name: (row: R) => string; actions: (rows: R[], onDone: () => void) => ReactNode }
-  /** What stands under the last row. */
+  /** Shown below the last row. */
   end?: ReactNode
 }
 
 interface ResourceListProps<T, R> extends Omit<RowListProps<T[], R>, 'query' | 'rowsOf'> {
   resource: Pick<Resource<T>, 'kind' | 'list'>
-  /** The rows to show, where they are not those of the gateway as they come: joined with something, or more. */
+  /** Converts the gateway's rows to those shown, for example by joining other data. */
   join?: (rows: T[]) => R[]
-  /** Asks again after so many milliseconds, for what changes without leaving an audit entry. */
+  /** The polling interval in milliseconds, for rows that change without an audit entry. */
   every?: number
 }
 
-/** Every list of a resource. */
+/** A RowList of a resource, with the draft's new rows and marks. */
 export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
   const { resource, join, every, ...list } = props
   const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
@@ -73,7 +73,10 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
   return <RowList {...list} columns={columns} query={query} rowsOf={rowsOf} />
 }
 
-/** Every list of rows: search, filters and sort in the address, keyboard, an empty state that helps. */
+/**
+ * Every list of rows: search, filters and sort order in the address bar, keyboard control, and an empty state that
+ * helps.
+ */
 export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) {
   const {
     query,
@@ -129,7 +132,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
         const ids = all.map(({ id }) => id)
         const title = t(`${text}.title`)
         const groups = group ? [...grouped(rows, group.of)] : [['', rows] as const]
-        // What is not shown is not meant.
+        // Rows that are filtered out do not belong to the selection.
         const meant = rows.filter(({ id }) => chosen.has(id))
         const table = {
           columns: bulk && canEdit ? [choosing(rows, chosen, setChosen, bulk.name, t), ...columns] : columns,
@@ -224,7 +227,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
   )
 }
 
-/** The column of boxes by which rows are chosen, one by one or all that are shown. */
+/** The column of checkboxes, with one for all rows shown. */
 function choosing<R extends { id: string }>(
   rows: readonly R[],
   chosen: ReadonlySet<string>,
@@ -272,12 +275,12 @@ interface SearchFieldProps {
   onChange: (value: string) => void
 }
 
-/** The field shows every letter at once; thousands of rows are searched when the hand rests. */
+/** The field shows every key at once, but searching thousands of rows waits for a pause. */
 function SearchField({ field, value, onChange }: SearchFieldProps) {
   const { t } = useTranslation()
   const [typed, setTyped] = useState(value)
   const settle = useDebouncedCallback(onChange, 120)
-  // Another address has another search. What is being typed is on its way there.
+  // Another URL has another search. While the user types, the URL lags behind, so ignore it.
   useEffect(() => {
     if (document.activeElement !== field.current) setTyped(value)
   }, [value, field])
@@ -312,7 +315,7 @@ interface GroupsProps<R> {
   children: (key: string, members: R[]) => ReactNode
 }
 
-/** The tables of a list one under the other. Where they have many rows together, those in sight are drawn. */
+/** The tables of a list below each other. If they have many rows in all, only visible tables are drawn. */
 function Groups<R>({ groups, children }: GroupsProps<R>) {
   const rows = groups.reduce((sum, [, members]) => sum + members.length, 0)
   if (rows > virtualFrom) return <VirtualGroups groups={groups}>{children}</VirtualGroups>
@@ -324,7 +327,7 @@ function VirtualGroups<R>({ groups, children }: GroupsProps<R>) {
   const [top, setTop] = useState(0)
   const virtualizer = useWindowVirtualizer({
     count: groups.length,
-    // The heading, the table's head and its rows.
+    // Heading, table head and rows.
     estimateSize: (index) => 75 + 37 * (groups[index]?.[1].length ?? 0),
     getItemKey: (index) => groups[index]?.[0] ?? index,
     overscan: 3,

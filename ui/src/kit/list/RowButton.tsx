@@ -5,14 +5,14 @@ import { toast } from '../state/toast'
 
 interface RowButtonProps {
   verb: string
-  /** What it is about, for those who do not see the row. */
+  /** What it acts on, for screen readers. */
   name: string
   question: { title: string; text: ReactNode }
   act: () => Promise<unknown>
   done: string
 }
 
-/** A button at the end of a row that takes something away: it asks first. */
+/** A button at the end of a row that removes something, after a question. */
 export function RowButton({ verb, name, question, act, done }: RowButtonProps) {
   const ask = async () => {
     if (await confirm({ ...question, verb, danger: true, act })) toast('live', done)

@@ -12,8 +12,8 @@ interface RowMenuItem {
 }
 
 /**
- * What else can be done with a row. `name` says of which, to those who do not see it. A list has thousands of them and
- * one is opened: until then it is a plain button.
+ * More actions for a row. `name` names the row for screen readers. A list has thousands of these, and few are opened:
+ * until then each is a plain button.
  */
 export function RowMenu({ name, items }: { name: string; items: () => RowMenuItem[] }) {
   const { t } = useTranslation()

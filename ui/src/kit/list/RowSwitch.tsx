@@ -13,16 +13,16 @@ import classes from './DataTable.module.css'
 interface RowSwitchProps<F extends string> {
   resource: Pick<Resource<unknown>, 'kind' | 'update'>
   row: { id: string } & Record<F, boolean>
-  /** The field that says whether the row counts. */
+  /** The row's on/off field. */
   field: F
   name: string
-  /** It cannot cut the connection of the console: nothing is asked. */
+  /** It cannot cut off the console, so do not ask. */
   harmless?: boolean
-  /** What objects to the change, where that is more than a cut connection. */
+  /** Called before the change, instead of the check of the console's connection. */
   guard?: Guard
 }
 
-/** Switches a row on or off where it stands. */
+/** Turns a row on or off in its list. */
 export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
   const { resource, row, field, name, harmless, guard = ownConnection } = props
   const { t } = useTranslation()
@@ -49,7 +49,7 @@ export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
   return (
     <input
       type="checkbox"
-      // biome-ignore lint/a11y/useAriaPropsForRole: a checkbox says itself whether it is on.
+      // biome-ignore lint/a11y/useAriaPropsForRole: a checkbox has its own state.
       role="switch"
       className={classes.switch}
       aria-label={t('switch.of', { name })}

@@ -4,21 +4,20 @@ import { DataTable, type DataTableProps } from './DataTable'
 import { gapAt, gapOf, placeIn, scrollNear } from './place'
 
 interface SortableTableProps<T> extends DataTableProps<T> {
-  /** Told which row has been put at which place, from 0. */
+  /** Called with the moved row's id and its new index. */
   onPlace: (id: string, place: number) => void
-  /** What people call a row. */
   rowName: (row: T) => string
-  /** Rows cannot be moved now. */
+  /** Rows cannot be moved at the moment. */
   off?: boolean
 }
 
-/** A row that is being moved, from where and to where. */
+/** The row being moved: its old and new index. */
 interface Hold {
   from: number
   to: number
 }
 
-/** So far the pointer goes before a press on a handle is more than a click. */
+/** How far the pointer moves before a press on a handle becomes a drag, in pixels. */
 const slack = 4
 
 const handleOf = (target: EventTarget) => (target as Element).closest<HTMLElement>('[data-handle]:enabled')
@@ -26,8 +25,8 @@ const rowOf = (element: Element | null | undefined) => element?.closest<HTMLElem
 const indexOf = (row: HTMLElement) => Number(row.dataset.index)
 
 /**
- * A table whose rows are put into order by their handles: with the pointer, or with Space and the arrow keys. The rows stay where they are until
- * then, and a line shows where the one that is held would come. The handles of all rows are listened to together.
+ * A table whose rows are reordered by handles: with the pointer, or with Space and the arrow keys. Rows do not move
+ * during a drag; a line shows where the row would go. One listener serves all handles.
  */
 export default function SortableTable<T>({ onPlace, rowName, off, ...table }: SortableTableProps<T>) {
   const { t } = useTranslation()
@@ -36,7 +35,7 @@ export default function SortableTable<T>({ onPlace, rowName, off, ...table }: So
   const [hold, setHold] = useState<Hold | null>(null)
   const [said, setSaid] = useState('')
   const { rows, rowKey } = table
-  /** The row that was moved with the keys: its handle keeps the focus. */
+  /** The row that was moved by keyboard: its handle gets the focus back. */
   const placed = useRef<string | null>(null)
   const nameAt = (index: number) => rowName(rows[index] as T)
 
@@ -141,7 +140,7 @@ export default function SortableTable<T>({ onPlace, rowName, off, ...table }: So
     drop(hold)
   }
 
-  // A row that moves takes the focus from its handle.
+  // Moving a row removes the focus from its handle.
   useEffect(() => {
     const id = placed.current
     placed.current = null

@@ -21,13 +21,13 @@ interface SubListProps<T> {
   shape: { read: (row: Values) => Values; write: (values: Values) => Values }
   name: (row: T) => string
   guard?: Guard
-  /** What stands between the title and the rows. */
+  /** Shown between the title and the rows. */
   children?: ReactNode
 }
 
 const intoField = (element: HTMLElement | null) => element?.querySelector<HTMLElement>('input, textarea')?.focus()
 
-/** The rows that belong to one thing, in its drawer: seen, added, changed and removed where they stand. */
+/** The rows that belong to one thing, in its drawer: shown, added, changed and removed in place. */
 export function SubList<T extends { id: string }>(props: SubListProps<T>) {
   const { resource, rows, text, columns, defaults, name, children } = props
   const { t } = useTranslation()

@@ -20,7 +20,7 @@ const filters: Filter<Row>[] = [{ key: 'kind', label: '', options: [], of: (row)
 const select = (search: Record<string, string>) =>
   selectRows(rows, { columns, filters, text: (row) => `${row.name} ${row.kind}`, search }).map((row) => row.name)
 
-it('keeps the order of the server until a sort is chosen', () => {
+it("keeps the server's order until the user sorts", () => {
   expect(select({})).toEqual(['gw10', 'gw9', 'Alpha'])
   expect(select({ sort: 'name' })).toEqual(['Alpha', 'gw9', 'gw10'])
   expect(select({ sort: '-size' })).toEqual(['Alpha', 'gw9', 'gw10'])
@@ -39,7 +39,7 @@ it('filters by one of several values of a row', () => {
   expect(found.map((row) => row.name)).toEqual(['gw9'])
 })
 
-it('knows when it does not show everything in its own order', () => {
+it('knows whether it is filtered or sorted', () => {
   expect(narrowed(filters, {})).toBe(false)
   expect(narrowed(filters, { other: 'x' })).toBe(false)
   expect(narrowed(filters, { q: 'x' })).toBe(true)
@@ -47,12 +47,12 @@ it('knows when it does not show everything in its own order', () => {
   expect(narrowed(filters, { sort: 'name' })).toBe(true)
 })
 
-it('turns a header through its three states', () => {
+it('cycles a header through its three states', () => {
   expect(nextSort(undefined, 'name')).toBe('name')
   expect(nextSort('name', 'name')).toBe('-name')
   expect(nextSort('-name', 'name')).toBeUndefined()
 })
 
-it('reads an address that was typed by hand', () => {
+it('reads a URL that was typed by hand', () => {
   expect(listSearch({ q: 'a', n: 1, empty: '', odd: { a: 1 } })).toEqual({ q: 'a', n: '1' })
 })

@@ -1,9 +1,9 @@
 import type { Column } from './DataTable'
 
-/** The part of the address that belongs to a list: ?q=…&sort=-name&role=admin. */
+/** A list's search parameters: ?q=…&sort=-name&role=admin. */
 export type ListSearch = Record<string, string | undefined>
 
-/** Keeps what a list understands of an address: texts. A number counts as its text. */
+/** Keeps search parameters that can be text. Numbers become text. */
 export function listSearch(search: Record<string, unknown>): ListSearch {
   return Object.fromEntries(
     Object.entries(search)
@@ -16,9 +16,9 @@ export interface Filter<T> {
   key: string
   label: string
   options: { value: string; label: string }[]
-  /** What a row has of it: one value, or several. */
+  /** The row's value for this filter, or several values. */
   of: (row: T) => string | readonly string[]
-  /** Many options are a select, not chips. */
+  /** Shows a select instead of chips. */
   many?: boolean
 }
 
@@ -36,7 +36,7 @@ interface Selection<T> {
   search: ListSearch
 }
 
-/** The rows that match search and filters, sorted. Without a chosen sort the server's order stands. */
+/** The rows that match search and filters, sorted. By default in the server's order. */
 export function selectRows<T>(rows: readonly T[], { columns, filters, text, search }: Selection<T>): T[] {
   const words = (search.q ?? '').toLowerCase().split(/\s+/).filter(Boolean)
   const chosen = filters.filter((filter) => search[filter.key] !== undefined)
@@ -53,7 +53,7 @@ export function selectRows<T>(rows: readonly T[], { columns, filters, text, sear
   return matching
 }
 
-/** The rows by what they belong to; what comes first in the list comes first here. */
+/** Groups rows by key, in the order in which the keys first appear. */
 export function grouped<T>(rows: readonly T[], of: (row: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>()
   for (const row of rows) {
@@ -64,12 +64,12 @@ export function grouped<T>(rows: readonly T[], of: (row: T) => string): Map<stri
   return groups
 }
 
-/** Whether a list shows less than everything, or in another order than its own. */
+/** Whether a list is filtered or sorted. */
 export function narrowed(filters: readonly Pick<Filter<never>, 'key'>[], search: ListSearch): boolean {
   return ['q', 'sort', ...filters.map(({ key }) => key)].some((key) => search[key] !== undefined)
 }
 
-/** A click on a header: ascending, then descending, then the natural order again. */
+/** Clicks on a header sort ascending, then descending, then not at all. */
 export function nextSort(current: string | undefined, key: string): string | undefined {
   if (current === key) return `-${key}`
   return current === `-${key}` ? undefined : key

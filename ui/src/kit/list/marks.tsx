@@ -19,7 +19,7 @@ function DraftBadge({ verb }: Pick<DraftOperation, 'verb'>) {
   )
 }
 
-/** The columns of a list, with a mark at the rows that the draft is about. What is not stored yet can be opened, and no more. */
+/** Marks rows that the draft changes. A row that is not stored yet can be opened, but nothing else. */
 export function useDraftMarks<R extends { id: string }>(kind: string, columns: Column<R>[]): Column<R>[] {
   const drafted = useDrafted()
   return useMemo(() => {
@@ -42,7 +42,7 @@ export function useDraftMarks<R extends { id: string }>(kind: string, columns: C
   }, [drafted, kind, columns])
 }
 
-/** The columns of a list, with a mark at the rows whose secrets must be entered again. */
+/** Marks rows whose secrets must be entered again. */
 export function useSecretMarks<R>(columns: Column<R>[]): Column<R>[] {
   const { t } = useTranslation()
   return useMemo(() => {

@@ -5,7 +5,7 @@ interface Pages {
   fetchNextPage: () => unknown
 }
 
-/** What a list does while its end is in sight: it asks for the next page, one at a time. Undefined at the last page. */
+/** Loads the next page while the end of a list is visible, one at a time. Undefined on the last page. */
 export function nextPage({ hasNextPage, isFetching, isError, fetchNextPage }: Pages): (() => void) | undefined {
   if (!hasNextPage) return undefined
   return () => {

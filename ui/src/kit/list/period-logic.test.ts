@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { periods } from './period-logic'
 
-it('offers spans of time', () => {
+it('offers periods', () => {
   const now = new Date(2026, 2, 1, 12, 30)
   const ago = (at: number | null) => at && now.getTime() - at
   expect(periods(now).map(({ name, from, to }) => [name, ago(from), ago(to)])).toEqual([

@@ -1,4 +1,4 @@
-/** Quick choices of a span of time, in the operator's own time zone; null for no bound. */
+/** Quick choices of a period in local time; null means no bound. */
 export function periods(now: Date) {
   const midnight = (daysAgo: number) =>
     new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo, 0, 0, 0).getTime()

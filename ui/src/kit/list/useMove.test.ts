@@ -5,14 +5,14 @@ const ids = ['a', 'b', 'c', 'd']
 const rows = ids.map((id) => ({ id }))
 const order = (id: string, after: string | null) => moved(rows, id, after).map((row) => row.id)
 
-it('puts one row behind another, or before all', () => {
+it('moves a row behind another, or to the front', () => {
   expect(order('a', 'c')).toEqual(['b', 'c', 'a', 'd'])
   expect(order('d', null)).toEqual(['d', 'a', 'b', 'c'])
   expect(order('b', 'd')).toEqual(['a', 'c', 'd', 'b'])
   expect(order('c', 'b')).toEqual(ids)
 })
 
-it('tells which row comes before a place', () => {
+it('finds the row before an index', () => {
   for (const [place, after] of [null, 'a', 'c', 'd'].entries()) expect(rowBefore(ids, ids, 'b', place)).toBe(after)
   expect(rowBefore(['a'], ['a'], 'a', 0)).toBeNull()
 })

@@ -5,7 +5,7 @@ import { usualIntent } from '../change/intent'
 import { renew } from '../change/renew'
 import { toastApplied, toastFault } from '../state/toast'
 
-/** Moves one row: at once on screen, and back when the gateway refuses. */
+/** Moves a row: at once on screen, and back if the gateway refuses. */
 export function useMove<T extends { id: string }>({ kind, move }: OrderedResource<T>) {
   const queries = useQueryClient()
   return async (id: string, after: string | null) => {
@@ -23,7 +23,7 @@ export function useMove<T extends { id: string }>({ kind, move }: OrderedResourc
   }
 }
 
-/** The rows with one of them right behind another, or before all of them. */
+/** Moves a row right behind another, or to the front. */
 export function moved<T extends { id: string }>(rows: readonly T[], id: string, after: string | null): T[] {
   const rest = rows.filter((row) => row.id !== id)
   const place = after === null ? 0 : rest.findIndex((row) => row.id === after) + 1
@@ -31,8 +31,8 @@ export function moved<T extends { id: string }>(rows: readonly T[], id: string, 
 }
 
 /**
- * Behind which row a row is when it has the given place, from 0. Where only a part of the rows is shown, the place is one
- * among those: the first of them is behind what comes before the part.
+ * The row to move behind, so that a row gets the given index among the shown rows; null for the front. Index 0 is right
+ * behind the row that precedes the shown ones.
  */
 export function rowBefore(all: readonly string[], part: readonly string[], id: string, place: number): string | null {
   const others = part.filter((one) => one !== id)

@@ -10,13 +10,13 @@ describe('a code', () => {
     ['ABCD EFGH IJKM NPQR', 'abcd-efgh-ijkm-npqr'],
     ['abcdefghijkmnpqr', 'abcd-efgh-ijkm-npqr'],
     ['2345234523452345', '2345-2345-2345-2345'],
-  ])('%j is read as %j', (typed, code) => expect(readCode(typed)).toBe(code))
+  ])('%j is parsed as %j', (typed, code) => expect(readCode(typed)).toBe(code))
 
-  it.each(['', '12345', '1234567', '12345a', 'abcd-efgh', 'lllloooo00001111'])('%j is none', (typed) =>
+  it.each(['', '12345', '1234567', '12345a', 'abcd-efgh', 'lllloooo00001111'])('%j is invalid', (typed) =>
     expect(readCode(typed)).toBeNull(),
   )
 
-  it('is no recovery code where only the app counts', () => {
+  it('is not a recovery code if only the app is accepted', () => {
     expect(readCode('123 456', false)).toBe('123456')
     expect(readCode('abcd-efgh-ijkm-npqr', false)).toBeNull()
   })

@@ -1,7 +1,7 @@
-// The letters of recovery codes: none that is easily taken for another.
+// The alphabet of recovery codes has no letters that look alike.
 const recovery = /^[a-km-np-z2-9]{16}$/
 
-/** What was typed where a code is due: the digits of the app or a recovery code, however it was spaced. */
+/** Parses a typed code: the app's digits or a recovery code, with any spacing. */
 export function readCode(typed: string, recoveryToo = true): string | null {
   const bare = typed.replace(/[\s-]/g, '').toLowerCase()
   if (/^\d{6}$/.test(bare)) return bare

@@ -9,9 +9,9 @@ it.each([
   ['NotSupportedError', 'unfit'],
 ])('%s of the browser has a text: %s', (name, text) => expect(passkeyProblem(new DOMException('', name))).toBe(text))
 
-it('leaves the refusals of the gateway alone', () => expect(passkeyProblem(new Error('no'))).toBeNull())
+it('ignores errors of the gateway', () => expect(passkeyProblem(new Error('no'))).toBeNull())
 
-it('knows a browser that cannot', () => {
+it('detects a browser without support', () => {
   vi.stubGlobal('PublicKeyCredential', undefined)
   expect(passkeysHere()).toBe(false)
   vi.stubGlobal(

@@ -1,4 +1,4 @@
-/** Whether this browser can hold or ask for a passkey, in the JSON form that the gateway speaks. */
+/** Whether this browser supports passkeys in the gateway's JSON format. */
 export function passkeysHere(): boolean {
   return typeof PublicKeyCredential === 'function' && 'parseRequestOptionsFromJSON' in PublicKeyCredential
 }
@@ -15,7 +15,7 @@ export async function askForPasskey(options: unknown) {
 
 const json = (credential: Credential | null) => (credential as PublicKeyCredential).toJSON()
 
-/** Why the browser gave none, as the name of a text; null when it was not the browser that refused. */
+/** Why the browser returned no passkey, as a text key; null if the error is not the browser's. */
 export function passkeyProblem(cause: unknown): 'cancelled' | 'known' | 'insecure' | 'unfit' | null {
   if (!(cause instanceof DOMException)) return null
   switch (cause.name) {

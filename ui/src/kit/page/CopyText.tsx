@@ -5,7 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { toast } from '../state/toast'
 import classes from './CopyText.module.css'
 
-/** Puts a text on the clipboard and says so where it was asked for. */
+/** Copies a text to the clipboard, and says so on the button. */
 export function CopyButton({ text, label }: { text: string; label?: string }) {
   const { t } = useTranslation()
   const [copied, setCopied] = useState(false)
@@ -31,7 +31,7 @@ export function CopyButton({ text, label }: { text: string; label?: string }) {
   )
 }
 
-/** A text to carry elsewhere, with the button that copies it. */
+/** A text with a button to copy it. */
 export function CopyText({ text, label }: { text: string; label: string }) {
   return (
     <section className={classes.copy} aria-label={label}>

@@ -6,25 +6,28 @@ import classes from './DetailDrawer.module.css'
 
 interface DetailDrawerProps {
   title: ReactNode
-  /** What kind of thing it is, where the title is its name. */
+  /** The kind of thing, if the title is its name. */
   kind?: string
   back: string
   wide?: boolean
   children: ReactNode
 }
 
-/** To the row or the button that a drawer was opened with. A list that was loaded again has another element for the same address. */
+/**
+ * Returns the focus to the row or button that opened a drawer. After a reload of the list, another element has the same
+ * link.
+ */
 function giveFocusTo(from: Element | null) {
   const href = from?.getAttribute('href')
   const target = from?.isConnected || !href ? from : document.querySelector(`a[href="${CSS.escape(href)}"]`)
   if (document.activeElement === document.body && target instanceof HTMLElement) target.focus()
 }
 
-/** One thing of a list, beside the list. Its address can be shared; closing it leads back to the list. */
+/** The details of a row, beside its list. The URL can be shared; closing the drawer returns to the list. */
 export function DetailDrawer({ title, kind, back, wide, children }: DetailDrawerProps) {
   const { t } = useTranslation()
   const navigate = useNavigate()
-  // Opened after the mount, so that it slides in.
+  // Opens after mounting, so that it slides in.
   const [opened, setOpened] = useState(false)
   useEffect(() => setOpened(true), [])
   useEffect(() => {

@@ -6,11 +6,11 @@ interface EmptyProps {
   title: string
   text: string
   action?: ReactNode
-  /** It stands in a panel that is there already. */
+  /** It is inside an existing panel. */
   inPanel?: boolean
 }
 
-/** A list without entries: what the thing is, and how to make the first one. */
+/** A list without entries: what the entries are, and how to create the first one. */
 export function Empty({ title, text, action, inPanel = false }: EmptyProps) {
   const content = (
     <div className={classes.empty}>

@@ -5,12 +5,12 @@ import classes from './Fold.module.css'
 
 interface FoldProps {
   title: string
-  /** What is said beside the title while nobody looks inside. */
+  /** Shown next to the title while folded. */
   said?: string
   children: ReactNode
 }
 
-/** What most people do not need: one line, until somebody opens it. */
+/** Folds details that most people do not need into one line. */
 export function Fold({ title, said, children }: FoldProps) {
   const [open, setOpen] = useState(false)
   return (

@@ -5,12 +5,12 @@ interface MeterProps {
   title: ReactNode
   value: string
   note: string
-  /** The word that says what is wrong with the value, when something is. */
+  /** A word for what is wrong with the value, if anything. */
   alarm?: string | false
   children: ReactNode
 }
 
-/** A figure of now, with what there is to say or to see of it. */
+/** A current figure, with a note and a picture. */
 export function Meter({ title, value, note, alarm, children }: MeterProps) {
   return (
     <section className={classes.meter}>

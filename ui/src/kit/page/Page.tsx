@@ -35,8 +35,8 @@ export function Page({ title, lead, actions, children }: PageProps) {
 let arrived = false
 
 /**
- * On another page the focus is on its title: it is read out, and the next Tab goes into the page. The first page keeps the browser's own
- * order, and what the page or a drawer over it has focused stays.
+ * Navigating to another page focuses its title: it is read out, and the next Tab goes into the page. The first page
+ * keeps the browser's order. If the page or a drawer has set the focus, it stays there.
  */
 function useArrival(heading: RefObject<HTMLElement | null>) {
   useEffect(() => {
@@ -51,7 +51,7 @@ interface PanelProps {
   title?: ReactNode
   aside?: ReactNode
   children: ReactNode
-  /** The content reaches the edge, as tables do. */
+  /** No padding around the content, for tables. */
   flush?: boolean
 }
 
@@ -69,7 +69,7 @@ export function Panel({ title, aside, children, flush }: PanelProps) {
   )
 }
 
-/** Names and values, one under the other. */
+/** Names and values below each other. */
 export function Facts({ facts }: { facts: [label: string, value: ReactNode][] }) {
   return (
     <dl className={classes.facts}>

@@ -6,18 +6,18 @@ import { useCanEdit } from '../../api/session'
 import classes from './RowHead.module.css'
 
 interface RowHeadProps {
-  /** The list that the row is of. */
+  /** The list that has the row. */
   list: { to: string; title: string }
   name: string
-  /** Where the row itself is changed. */
+  /** Where to edit the row itself. */
   edit: { to: string; title: string }
-  /** What else can be done with it, by who may change it. */
+  /** More actions, for users who can edit. */
   actions?: ReactNode
-  /** What else is to be said about it. */
+  /** More about the row. */
   children?: ReactNode
 }
 
-/** Above a row that has a page of its own: where it belongs, what it is called, and what can be done with it. */
+/** The heading of a row that has a page of its own: its list, its name and its actions. */
 export function RowHead({ list, name, edit, actions, children }: RowHeadProps) {
   const canEdit = useCanEdit()
   return (

@@ -15,20 +15,20 @@ import { Page } from './Page'
 import { type Tab, Tabs, tabOf } from './Tabs'
 
 interface ServicePageProps {
-  /** Where its texts are: title, lead, and for a service that may be off: off.title, off.text. */
+  /** Where its texts are: title, lead, and for a service that can be off: off.title, off.text. */
   text: string
-  /** The component that does the work. */
+  /** The component of the service. */
   component: string
-  /** None for a service of one part. A live one has nothing to show while the service is off. */
+  /** Missing if there is only one part. Parts marked live are empty while the service is off. */
   tabs?: readonly (Tab & { live?: boolean })[]
-  /** For a service that may be off: what says so, and where. */
+  /** For a service that can be off: its settings, and their page. */
   power?: { settings: Singleton<{ enabled: boolean }>; at: string }
   actions?: ReactNode
   /** What people should know before they use it. */
   notice?: ReactNode
 }
 
-/** A service of the gateway: how it is, its files, its parts, and how to switch it on. */
+/** A service of the gateway: its state, its files, its parts, and a link to turn it on. */
 export function ServicePage({ text, component, tabs = [], power, actions, notice }: ServicePageProps) {
   const { t } = useTranslation(text)
   const { pathname } = useLocation()
@@ -53,7 +53,7 @@ export function ServicePage({ text, component, tabs = [], power, actions, notice
   )
 }
 
-/** Whether a service is off; what cannot be off is on, and so is what cannot be asked. */
+/** Whether a service is off. One that cannot be off counts as on, and so does one whose settings cannot be read. */
 function usePower(settings: Singleton<{ enabled: boolean }> | undefined) {
   const query = useQuery({
     queryKey: [settings?.kind],

@@ -16,7 +16,7 @@ interface ServiceStatisticsProps<Stats, Hour> {
   aside?: ReactNode
 }
 
-/** What a service did in the last hour, and what it has counted since it started. */
+/** A service's last hour, and its counters since it started. */
 export function ServiceStatistics<Stats extends { error: string }, Hour extends { points: unknown[] }>({
   text,
   stats,

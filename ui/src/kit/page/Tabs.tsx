@@ -6,14 +6,14 @@ export interface Tab {
   label: string
 }
 
-/** The part that an address belongs to. One part's address may begin with another's: the longest counts. */
+/** The tab that a path belongs to. One tab's path may start with another's: the longest match wins. */
 export function tabOf<T extends Tab>(pathname: string, tabs: readonly T[]): T | undefined {
   return tabs
     .filter(({ to }) => pathname === to || pathname.startsWith(`${to}/`))
     .reduce<T | undefined>((longest, tab) => (tab.to.length > (longest?.to.length ?? 0) ? tab : longest), undefined)
 }
 
-/** The parts of a page, each with its own address. */
+/** The parts of a page, each with its own path. */
 export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   const { pathname } = useLocation()
   const here = tabOf(pathname, tabs)?.to

@@ -4,7 +4,7 @@ import { clockTime } from '../text/format'
 import classes from './LiveMark.module.css'
 import { Badge } from './StateBadge'
 
-/** Whether what one sees is still arriving: a dot while it does, words when it does not. */
+/** Whether data is still arriving: a dot if so, words if not. */
 export function LiveMark({ status, since }: { status: StreamStatus; since: number }) {
   const { t } = useTranslation()
   if (status === 'connecting') return <Badge tone="off">{t('stream.connecting')}</Badge>

@@ -26,7 +26,7 @@ it('says what it waits for, and since when, after three seconds', () => {
   expect(screen.getByRole('status').textContent).toBe(`Waiting for the gateway since ${clockTime(began)}.`)
 })
 
-it('keeps what it has when the gateway stops answering, and says how old it is', () => {
+it('keeps its data when the gateway stops answering, and shows its age', () => {
   const dataUpdatedAt = Date.now() - 60_000
   const error = new Error('The gateway has not answered for 10 s.')
   show({ data: 'old', isError: true, error, dataUpdatedAt })

@@ -11,11 +11,11 @@ import { Waiting } from './Waiting'
 interface LoadedProps<T> {
   query: UseQueryResult<T>
   children: (data: T) => ReactNode
-  /** How tall the content will roughly be, so that nothing jumps when it arrives. */
+  /** The approximate height of the content, so that nothing jumps when it arrives. */
   height?: number
 }
 
-/** Shows what a query has. Old data stays on screen when a refresh fails, and says how old it is. */
+/** Shows the data of a query. If a refresh fails, old data stays on screen with its age. */
 export function Loaded<T>({ query, children, height = 120 }: LoadedProps<T>) {
   const { t } = useTranslation()
   const retry = (

@@ -13,7 +13,7 @@ interface NoticeProps {
   action?: ReactNode
 }
 
-/** A sentence that stands where it belongs: an error above a form, a hint over a list. */
+/** A message in place: an error above a form, a hint above a list. */
 export function Notice({ tone, title, children, action }: NoticeProps) {
   const Icon = icons[tone]
   return (

@@ -23,7 +23,7 @@ interface BadgeProps {
   filled?: boolean
 }
 
-/** How something is: colour, icon and word, never colour alone. */
+/** A state: colour, icon and word, never colour alone. */
 export function Badge({ tone, children, icon, filled }: BadgeProps) {
   const Icon = icon ?? icons[tone]
   return (
@@ -43,7 +43,6 @@ export const conditionTone: Record<Condition, Tone> = {
   off: 'off',
 }
 
-/** How a component is. */
 export function StateBadge({ component }: { component: Pick<Component, 'state' | 'daemon'> }) {
   const { t } = useTranslation()
   const condition = conditionOf(component)
@@ -58,7 +57,6 @@ export function StateBadge({ component }: { component: Pick<Component, 'state' |
   )
 }
 
-/** A yes or no in a list. */
 export function OnOff({ on }: { on: boolean }) {
   const { t } = useTranslation()
   return <Badge tone={on ? 'live' : 'off'}>{t(on ? 'on' : 'off')}</Badge>

@@ -4,10 +4,10 @@ import { useTranslation } from 'react-i18next'
 import { clockTime } from '../text/format'
 import classes from './Loaded.module.css'
 
-/** After so many milliseconds of waiting a page says what it is waiting for. */
+/** Milliseconds after which a page says what it is waiting for. */
 const patience = 3000
 
-/** The place of what has not come yet. */
+/** A placeholder for content that has not arrived. */
 export function Waiting({ height }: { height: number }) {
   const { t } = useTranslation()
   const [since] = useState(Date.now)

@@ -2,7 +2,7 @@ import type { ComponentState } from '../../api/client'
 import type { Component } from '../../api/types'
 import i18n, { optionalText } from '../../i18n/i18n'
 
-/** How a component is for the people who use it: what its daemon does counts before what is stored. */
+/** The state of a component for its users: its daemon counts more than its configuration. */
 export type Condition = ComponentState | 'down' | 'off'
 
 export function conditionOf({ state, daemon }: Pick<Component, 'state' | 'daemon'>): Condition {
@@ -11,13 +11,13 @@ export function conditionOf({ state, daemon }: Pick<Component, 'state' | 'daemon
   return daemon === 'off' && state === 'live' ? 'off' : state
 }
 
-/** Whether it needs attention, or patience. */
+/** Whether it needs attention or is still pending. */
 export const isTrouble = (component: Component) => !['live', 'off'].includes(conditionOf(component))
 
-/** What the console calls a component. */
+/** The console's name for a component. */
 export const componentName = (name: string) => optionalText(`component.${name}`) ?? name
 
-/** What people lose, and why. */
+/** What does not work, and why. */
 export function reasonOf(component: Component): string {
   const condition = conditionOf(component)
   const loss = condition === 'down' ? (optionalText(`down.${component.name}`) ?? i18n.t('down.other')) : ''

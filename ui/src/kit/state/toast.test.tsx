@@ -7,7 +7,7 @@ import { toast, toastApplied } from './toast'
 
 afterEach(cleanup)
 
-it('replaces the toast before it', async () => {
+it('replaces the previous toast', async () => {
   render(
     <MantineProvider env="test">
       <Notifications />
@@ -19,7 +19,7 @@ it('replaces the toast before it', async () => {
   await waitFor(() => expect(screen.getAllByRole('alert').map((alert) => alert.textContent)).toEqual(['Saved']))
 })
 
-it('says in words which component does not have a change, and why', async () => {
+it('says which component does not have a change, and why', async () => {
   const items = [{ name: 'dns', state: 'degraded', daemon: 'down' }] as never
   vi.spyOn(componentStream, 'snapshot').mockReturnValue({ items, status: 'live', dropped: 0, since: 0 })
   render(

@@ -14,7 +14,9 @@ const looks = {
   bad: { color: 'var(--gw-bad)', icon: IconX },
 }
 
-/** Says what came of the last thing that was done: one toast at a time, so that an old failure does not stay beside a success. */
+/**
+ * Shows the result of the last action. There is only one toast, so that an old failure does not stay next to a success.
+ */
 export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
   const { color, icon } = looks[tone]
   notifications.clean()
@@ -29,7 +31,7 @@ export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
   })
 }
 
-/** Says that a change was stored and, when it is not live everywhere, where it is not. */
+/** Says that a change was stored, and where it is not live. */
 export function toastApplied(title: string, applied: Applied[]) {
   const waiting = applied.filter(({ state }) => state !== 'live')
   if (waiting.length === 0) return toast('live', title, applied.length > 0 ? i18n.t('apply.live') : '')

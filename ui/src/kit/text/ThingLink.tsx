@@ -3,7 +3,7 @@ import type { Thing } from '../../api/fault'
 import { optionalText } from '../../i18n/i18n'
 import { pathOfThing } from '../../paths'
 
-/** What something else refers to: its kind and its name, which leads to it. */
+/** A reference to something: its kind, and its name as a link. */
 export function ThingLink({ thing, onGo }: { thing: Thing; onGo?: () => void }) {
   const to = pathOfThing(thing)
   return (

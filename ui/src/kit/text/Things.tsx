@@ -4,18 +4,18 @@ import type { Thing } from '../../api/fault'
 import { count } from './format'
 import { ThingLink } from './ThingLink'
 
-/** So many are named; the rest are counted. */
+/** How many to name; the rest are counted. */
 const shown = 5
 
 interface ThingsProps {
   things: readonly Thing[]
   className?: string
   onGo?: () => void
-  /** The list that shows all of them. */
+  /** The list with all of them. */
   all?: { to: string; q: string }
 }
 
-/** What uses something, or depends on it. */
+/** The users or dependents of something. */
 export function Things({ things, className, onGo, all }: ThingsProps) {
   const { t } = useTranslation()
   const more = things.length - shown

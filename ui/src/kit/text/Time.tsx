@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
 import { exactTime, relative } from './format'
 
-// One clock for all relative times on a page: they change together, every ten seconds.
+// All relative times on a page share a clock, so they change together, every ten seconds.
 const step = 10_000
 const tick = () => Math.floor(Date.now() / step) * step
 function subscribe(listener: () => void) {
@@ -10,7 +10,7 @@ function subscribe(listener: () => void) {
   return () => clearInterval(timer)
 }
 
-/** A moment: relative, with the exact time on hover. */
+/** A relative time, with the exact time on hover. */
 export function Time({ at }: { at: string | number | null | undefined }) {
   const { t } = useTranslation()
   const now = useSyncExternalStore(subscribe, tick)

@@ -5,7 +5,7 @@ it('shows sizes in binary units', () => {
   expect([0, 512, 1536, 8e9, 1e18].map(bytes)).toEqual(['0 B', '512 B', '1.5 KiB', '7.5 GiB', '888 PiB'])
 })
 
-it('shows a span in its two largest units', () => {
+it('shows a duration in its two largest units', () => {
   expect([0, 0.4, 59, 61, 3600, 90_000, 864_000].map(duration)).toEqual([
     '0 s',
     '0 s',
@@ -17,7 +17,7 @@ it('shows a span in its two largest units', () => {
   ])
 })
 
-it('shows an offset in the unit that suits it', () => {
+it('shows an offset in a suitable unit', () => {
   expect([2e-8, -1.23e-4, 0.0421, 3].map((value) => offset(value))).toEqual([
     '+20.0 ns',
     '−123 µs',

@@ -14,7 +14,7 @@ export function count(value: number): string {
   return value.toLocaleString('en')
 }
 
-/** A span of time in its two largest units: 3 d 4 h, 12 min 5 s. */
+/** A duration in its two largest units: 3 d 4 h, 12 min 5 s. */
 export function duration(seconds: number): string {
   const units: [string, number][] = [
     ['d', 86_400],
@@ -36,7 +36,7 @@ export function duration(seconds: number): string {
     .join(' ')
 }
 
-/** A signed clock offset with three figures in the unit that suits it: +1.23 ms. */
+/** A signed clock offset with three digits in a suitable unit: +1.23 ms. */
 export function offset(seconds: number, signed = true): string {
   const size = Math.abs(seconds)
   const [unit, factor] = size < 1e-6 ? ['ns', 1e9] : size < 1e-3 ? ['µs', 1e6] : size < 1 ? ['ms', 1e3] : ['s', 1]
@@ -51,7 +51,7 @@ const relativeUnits: [Intl.RelativeTimeFormatUnit, number][] = [
 ]
 const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'always', style: 'short' })
 
-/** "5 min ago". Under a minute the exact second does not matter: the text should not flicker. */
+/** "5 min ago". Below a minute it shows no seconds, so that the text does not flicker. */
 export function relative(from: number, now: number, justNow: string): string {
   const seconds = (from - now) / 1000
   for (const [unit, size] of relativeUnits) {
@@ -68,7 +68,7 @@ export function clockTime(from: number | string): string {
   return new Date(from).toLocaleTimeString('en-GB')
 }
 
-/** A moment as an input for a local time has it, to the second. */
+/** A time in the format of a local time input, to the second. */
 export function localInput(at: number): string {
   const moment = new Date(at)
   return new Date(at - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
