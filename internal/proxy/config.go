@@ -1,13 +1,17 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -104,17 +108,23 @@ func (r *Room) fqdn() (value.DomainName, error) {
 	return value.Parse[value.DomainName](name)
 }
 
-func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
-	fallback, err := r.deps.Default()
-	if err != nil {
+// surroundings returns a configuration that has only what does not come from a table of rows.
+func (r *Room) surroundings(ctx context.Context, q db.Querier) (*Config, error) {
+	c := &Config{Features: r.capabilities(ctx), Maintenance: r.deps.Maintenance()}
+	var err error
+	if c.Default, err = r.deps.Default(); err != nil {
 		return nil, err
 	}
-	c := &Config{Default: fallback, Features: r.capabilities(ctx)}
-	c.Maintenance = r.deps.Maintenance()
 	if c.IPv6, err = r.deps.IPv6(ctx, q); err != nil {
 		return nil, err
 	}
-	if c.FQDN, err = r.fqdn(); err != nil {
+	c.FQDN, err = r.fqdn()
+	return c, err
+}
+
+func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
+	c, err := r.surroundings(ctx, q)
+	if err != nil {
 		return nil, err
 	}
 	if c.Domains, err = r.domains.All(ctx, q); err != nil {
@@ -142,4 +152,50 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// amend derives the configuration after a change of backends and servers from the previous one. Only the changed backends are read.
+func (r *Room) amend(ctx context.Context, q db.Querier, was *Config, rows []apply.Row) (*Config, bool, error) {
+	changed := map[uuid.UUID]bool{}
+	for _, row := range rows {
+		if row.Kind != r.backends.Name && row.Kind != r.servers.Name {
+			return nil, false, nil
+		}
+		for _, side := range []any{row.Was, row.Now} {
+			switch x := side.(type) {
+			case *Backend:
+				changed[x.ID] = true
+			case *Server:
+				changed[x.BackendID] = true
+			}
+		}
+	}
+	c, err := r.surroundings(ctx, q)
+	if err != nil || c.Features != was.Features || c.Maintenance != was.Maintenance || !bytes.Equal(c.Default, was.Default) || c.IPv6 != was.IPv6 || c.FQDN != was.FQDN {
+		return nil, false, err
+	}
+	if c.Spares, err = loadSpares(ctx, q); err != nil {
+		return nil, false, err
+	}
+	ids := slices.Collect(maps.Keys(changed))
+	backends, err := r.backends.Where(ctx, q, "id = ANY ($1)", ids)
+	if err != nil {
+		return nil, false, err
+	}
+	servers, err := r.servers.Where(ctx, q, "backend_id = ANY ($1)", ids)
+	if err != nil {
+		return nil, false, err
+	}
+	c.Backends = append(slices.DeleteFunc(slices.Clone(was.Backends), func(b Backend) bool { return changed[b.ID] }), backends...)
+	c.Servers = append(slices.DeleteFunc(slices.Clone(was.Servers), func(s Server) bool { return changed[s.BackendID] }), servers...)
+	c.Domains, c.Headers, c.Rules, c.Certificates, c.Inspections = was.Domains, was.Headers, was.Rules, was.Certificates, was.Inspections
+	for _, list := range [][2][]uuid.UUID{{was.Spares, c.Spares}, {c.Spares, was.Spares}} {
+		for _, id := range list[0] {
+			if !slices.Contains(list[1], id) {
+				changed[id] = true
+			}
+		}
+	}
+	c.compile.Do(func() { c.compiled = was.model().with(c, changed) })
+	return c, true, nil
 }

@@ -32,12 +32,6 @@ func (r *Room) capabilities(ctx context.Context) Features {
 	return r.capable
 }
 
-// check asks HAProxy whether it accepts the staged files.
-func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, haproxy.Check, host.Input{Staged: files})
-	return err
-}
-
 // reload makes HAProxy read its files. It keeps serving in the meantime, and keeps its old configuration if it refuses them.
 func (r *Room) reload(ctx context.Context, _ *Config, _ []host.File) error {
 	r.reloads.Add(1)

@@ -86,7 +86,7 @@ func newFront(c *Config, live Stats) *front {
 	slices.Sort(f.names)
 	servers := grouped(c.Servers, func(s *Server) uuid.UUID { return s.BackendID })
 	for _, b := range c.Backends {
-		f.backends[b.ID] = &pool{b, servers[b.ID]}
+		f.backends[b.ID] = &pool{Backend: b, servers: servers[b.ID]}
 	}
 	for _, b := range live.Backends {
 		if b.Server == "BACKEND" {

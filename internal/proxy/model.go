@@ -18,14 +18,22 @@ import (
 // model is a configuration in HAProxy's terms. Everything that belongs to one domain is an entry of a map, so that neither requests nor
 // changes get slower with many domains; what HAProxy must know at its start is the shape.
 type model struct {
+	*sites
+	backends []*pool
+	// main renders haproxy.cfg once.
+	main func() (mainFile, error)
+}
+
+// sites is the part of a model that does not depend on its backends.
+type sites struct {
 	shape
 	hosts, wildcards, routes, headers, switches entries
-	backends                                    []pool
 	certificates                                []served
 	// management lists the certificates of the management port.
 	management []served
-	// main renders haproxy.cfg once.
-	main func() (mainFile, error)
+	// head renders what haproxy.cfg has before the backends once, and others the other files.
+	head   func() section
+	others func() ([]host.File, error)
 }
 
 // entry is one line of a map.
@@ -75,6 +83,8 @@ type slot struct {
 type pool struct {
 	Backend
 	servers []Server
+	// section is its part of haproxy.cfg, which is rendered when a configuration is compiled.
+	section section
 }
 
 // served is a certificate with the names that it is served for.
@@ -88,8 +98,18 @@ const (
 	headerSeparator = "\x1f"
 )
 
-func compile(c *Config) *model {
-	m := &model{hosts: make(entries, len(c.Domains)+1), wildcards: entries{}, routes: make(entries, len(c.Rules)), headers: make(entries, len(c.Headers)), switches: entries{}}
+func compile(c *Config) *model { return assemble(c, sitesOf(c), poolsOf(c, nil)) }
+
+// assemble makes a model of its halves.
+func assemble(c *Config, s *sites, pools []*pool) *model {
+	slices.SortFunc(pools, func(a, b *pool) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	m := &model{sites: s, backends: pools}
+	m.main = sync.OnceValues(func() (mainFile, error) { return renderMain(c, m) })
+	return m
+}
+
+func sitesOf(c *Config) *sites {
+	m := &sites{hosts: make(entries, len(c.Domains)+1), wildcards: entries{}, routes: make(entries, len(c.Rules)), headers: make(entries, len(c.Headers)), switches: entries{}}
 	headers := grouped(c.Headers, func(h *Header) uuid.UUID { return h.DomainID })
 	rules := grouped(c.Rules, func(r *Rule) uuid.UUID { return r.DomainID })
 	inspections := make(map[uuid.UUID]*Inspection, len(c.Inspections))
@@ -109,24 +129,50 @@ func compile(c *Config) *model {
 	if c.Maintenance {
 		m.switches.put(maintenanceOn)
 	}
-	named := slices.DeleteFunc(slices.Clone(c.Servers), func(s Server) bool { return s.Name.Word().IsZero() })
+	m.certificates, m.management = assign(c)
+	m.head = sync.OnceValue(func() section { return renderHead(c, m) })
+	m.others = sync.OnceValues(func() ([]host.File, error) { return renderOthers(c, m) })
+	return m
+}
+
+// poolsOf returns the backends that HAProxy has: the active and the spare ones. If only is not nil, it returns those of these ids.
+func poolsOf(c *Config, only map[uuid.UUID]bool) (list []*pool) {
+	wanted := func(id uuid.UUID) bool { return only == nil || only[id] }
+	var named []Server
+	for i := range c.Servers {
+		if s := &c.Servers[i]; wanted(s.BackendID) && !s.Name.Word().IsZero() {
+			named = append(named, *s)
+		}
+	}
 	servers := grouped(named, func(s *Server) uuid.UUID { return s.BackendID })
-	stored := make(map[uuid.UUID]bool, len(c.Backends))
-	for _, b := range c.Backends {
+	stored := map[uuid.UUID]bool{}
+	for i := range c.Backends {
+		b := &c.Backends[i]
+		if !wanted(b.ID) {
+			continue
+		}
 		stored[b.ID] = true
 		if b.Active {
-			m.backends = append(m.backends, pool{b, servers[b.ID]})
+			list = append(list, &pool{Backend: *b, servers: servers[b.ID]})
 		}
 	}
 	for _, id := range c.Spares {
-		if !stored[id] { // someone may have chosen this id for a row
-			m.backends = append(m.backends, pool{Backend: spareBackend(id)})
+		if wanted(id) && !stored[id] { // someone may have chosen this id for a row
+			list = append(list, &pool{Backend: spareBackend(id)})
 		}
 	}
-	slices.SortFunc(m.backends, func(a, b pool) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	m.certificates, m.management = assign(c)
-	m.main = sync.OnceValues(func() (mainFile, error) { return renderMain(c, m) })
-	return m
+	for _, p := range list {
+		w := conf.Bare(conf.HAProxy)
+		renderBackend(w, p)
+		p.section = sectionOf(w)
+	}
+	return list
+}
+
+// with returns the model of a configuration that differs from the model's only in these backends and their servers.
+func (m *model) with(c *Config, changed map[uuid.UUID]bool) *model {
+	kept := slices.DeleteFunc(slices.Clone(m.backends), func(p *pool) bool { return changed[p.ID] })
+	return assemble(c, m.sites, append(kept, poolsOf(c, changed)...))
 }
 
 // grouped groups rows by their parent, keeping their order.
@@ -285,7 +331,7 @@ func (s *site) headerEntry(x *shape) (entry, bool) {
 	return entry{conf.ID(s.id), fields[:last+1]}, true
 }
 
-func (m *model) add(s site) {
+func (m *sites) add(s site) {
 	for _, e := range s.hosts {
 		m.hosts.put(e)
 	}
@@ -473,7 +519,7 @@ func wildcardOf(name string) string {
 	return "*." + parent
 }
 
-func (m *model) files() map[host.Place]entries {
+func (m *sites) files() map[host.Place]entries {
 	return map[host.Place]entries{
 		haproxy.Hosts: m.hosts, haproxy.Wildcards: m.wildcards, haproxy.Routes: m.routes, haproxy.Headers: m.headers, haproxy.Switches: m.switches,
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // Names of the gateway's own proxies.
@@ -44,13 +46,27 @@ const (
 
 // Render renders the configuration into HAProxy's files.
 func Render(c *Config) ([]host.File, error) {
+	files, err := render(c)
+	if err == nil {
+		files[0] = files[0].Whole()
+	}
+	return files, err
+}
+
+// render is Render with haproxy.cfg in parts.
+func render(c *Config) ([]host.File, error) {
 	m := c.model()
 	main, err := m.main()
 	if err != nil {
 		return nil, err
 	}
-	files := []host.File{{Place: haproxy.Config, Content: main.content, Redact: withoutSecret}, {Place: haproxy.MaintenancePage, Content: maintenancePage},
-		{Place: haproxy.BlockedPage, Content: blockedPage}, {Place: haproxy.Inspection, Content: spoeConfig}}
+	others, err := m.others()
+	return append([]host.File{{Place: haproxy.Config, Parts: main.text, Redact: withoutSecret}}, others...), err
+}
+
+// renderOthers renders all files but haproxy.cfg.
+func renderOthers(c *Config, m *sites) ([]host.File, error) {
+	files := []host.File{{Place: haproxy.MaintenancePage, Content: maintenancePage}, {Place: haproxy.BlockedPage, Content: blockedPage}, {Place: haproxy.Inspection, Content: spoeConfig}}
 	maps := m.files()
 	for _, place := range mapPlaces {
 		content, err := renderMap(place, maps[place])
@@ -77,7 +93,8 @@ func Render(c *Config) ([]host.File, error) {
 	return files, nil
 }
 
-var clusterSecret = regexp.MustCompile(`(?m)^(  cluster-secret) .*$`)
+// clusterSecret begins with a constant, by which it is found fast in a long file.
+var clusterSecret = regexp.MustCompile("(\n  cluster-secret) .*")
 
 // withoutSecret redacts haproxy.cfg for people.
 func withoutSecret(content []byte) []byte {
@@ -126,27 +143,60 @@ func certificateFile(x Certificate) conf.Arg {
 }
 
 // mainFile is haproxy.cfg. Its mark identifies everything except what can change at runtime, and HAProxy reports it.
-type mainFile struct{ content, mark []byte }
+type mainFile struct {
+	text parts.Text
+	mark []byte
+}
 
+// section is a part of haproxy.cfg. Its shape identifies it, except for what can change at runtime.
+type section struct {
+	parts.Part
+	shape []byte
+	err   error
+}
+
+func sectionOf(w *conf.Writer) section {
+	shape := w.Digest()
+	text, err := w.Bytes()
+	return section{parts.Of(text), shape, err}
+}
+
+// renderMain puts haproxy.cfg together, see haproxy.Split: what comes before the mark, the mark, the backends, and one more section.
 func renderMain(c *Config, m *model) (mainFile, error) {
+	head := m.head()
+	text, err := make(parts.Text, 0, len(m.backends)+3), head.err
+	sum := sha256.New()
+	for _, b := range [][]byte{head.shape, c.Default, maintenancePage, blockedPage, spoeConfig} {
+		sum.Write(b)
+	}
+	for _, p := range m.backends {
+		sum.Write(p.section.shape)
+		err = cmp.Or(err, p.section.err)
+	}
+	mark := sum.Sum(nil)[:16]
+	w := conf.Bare(conf.HAProxy)
+	w.Line("global")
+	w.Line("description", conf.Hex(mark))
+	text = append(text, head.Part, sectionOf(w).Part)
+	for _, p := range m.backends {
+		text = append(text, p.section.Part)
+	}
+	w = conf.Bare(conf.HAProxy)
+	w.Line("backend", conf.Word(unavailableBackend))
+	return mainFile{append(text, sectionOf(w).Part), mark}, err
+}
+
+func renderHead(c *Config, m *sites) section {
 	w := conf.New(conf.HAProxy)
 	renderGlobal(w, c, m)
 	renderHTTP(w, c, m)
 	renderHTTPS(w, c, m)
 	renderManagement(w, c)
 	renderInternal(w, m)
-	for i := range m.backends {
-		renderBackend(w, &m.backends[i])
-	}
-	sum := sha256.Sum256(slices.Concat(w.Digest(), c.Default, maintenancePage, blockedPage, spoeConfig))
-	mark := sum[:16]
-	w.Line("global")
-	w.Line("description", conf.Hex(mark))
-	content, err := w.Bytes()
-	return mainFile{content, mark}, err
+	return sectionOf(w)
 }
 
-func renderGlobal(w *conf.Writer, c *Config, m *model) {
+func renderGlobal(w *conf.Writer, c *Config, m *sites) {
 	w.Line("global")
 	w.Line("default-path", conf.Word("config"))
 	// HAProxy resolves every name at its start; a missing resolver must not delay it for long.
@@ -176,6 +226,9 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("tune.pattern.cache-size", conf.Int(0))
 	// A browser opens a separate connection for each WebSocket; the console uses one to show that the gateway is still reachable.
 	w.Line("h2-workaround-bogus-websocket-clients")
+	// At every start, HAProxy would read the system's certificate authorities for its own HTTP client, which nothing uses. That takes several
+	// times as long as all the rest of a small configuration.
+	w.Line("httpclient.ssl.verify", conf.Word("none"))
 	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
 	w.Line("ssl-default-bind-ciphers", conf.Word("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"))
 	if c.Features.LimitedQUIC {
@@ -242,7 +295,7 @@ const (
 // s Strict-Transport-Security, l rate limit, b largest body, n no HTTP/3, g the gateway itself, f inspected by the web application
 // firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too, t successful
 // requests are logged.
-func renderFind(w *conf.Writer, m *model) {
+func renderFind(w *conf.Writer, m *sites) {
 	// HAProxy and a server must not read different names from one field: the site looked up here would not be the one that answers.
 	w.Line("http-request", conf.Word(`deny deny_status 400 if !{ req.fhdr(host) -i -m reg '^([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?$' }`))
 	w.Line("http-request", conf.Word("set-var(txn.host) req.fhdr(host),host_only,lower,rtrim(.)"))
@@ -257,7 +310,7 @@ func renderFind(w *conf.Writer, m *model) {
 }
 
 // renderLog adds to HAProxy's usual line: the domain, and what the web application firewall's alerts are made of.
-func renderLog(w *conf.Writer, m *model) {
+func renderLog(w *conf.Writer, m *sites) {
 	if m.inspects || m.logs {
 		w.Line("log-format", conf.Word(`"%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[var(txn.request)] %[var(txn.id)] %[var(txn.waf.error)] %[var(txn.waf.client)]"`))
 	}
@@ -279,7 +332,7 @@ func renderForwarded(w *conf.Writer, scheme conf.Arg) {
 }
 
 // renderLimits refuses requests beyond the limits of a site.
-func renderLimits(w *conf.Writer, m *model) {
+func renderLimits(w *conf.Writer, m *sites) {
 	// This comes before any rule that answers itself, because such an answer has the site's headers, too.
 	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
@@ -310,7 +363,7 @@ func renderLimits(w *conf.Writer, m *model) {
 }
 
 // renderCount counts the requests that match a condition, in the table of their site's period.
-func renderCount(w *conf.Writer, m *model, counter, of conf.Arg) {
+func renderCount(w *conf.Writer, m *sites, counter, of conf.Arg) {
 	for _, period := range m.periods {
 		is := conf.Joined(conf.Word("if "), of, conf.Word(" { "+sitePeriod+" -m str "), conf.Int(period), conf.Word(" }"))
 		w.Line("http-request", counter, conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)), is)
@@ -319,7 +372,7 @@ func renderCount(w *conf.Writer, m *model, counter, of conf.Arg) {
 
 // renderInspection has the web application firewall inspect requests. It comes before the first change to them, and only a pass lets a
 // request through.
-func renderInspection(w *conf.Writer, m *model) {
+func renderInspection(w *conf.Writer, m *sites) {
 	if !m.inspects {
 		return
 	}
@@ -376,7 +429,7 @@ func renderInspection(w *conf.Writer, m *model) {
 }
 
 // renderSite applies the settings of a request's site, and chooses its backend.
-func renderSite(w *conf.Writer, m *model) {
+func renderSite(w *conf.Writer, m *sites) {
 	w.Line("http-request", conf.Word("set-var(txn.path) path if { var(txn.flags) -m sub r }"))
 	w.Line("http-request", conf.Word("set-var(txn.route) var(txn.id),concat(,txn.path),map_beg(maps/routes.map) if { var(txn.flags) -m sub r }"))
 	w.Line("http-request", conf.Word("set-var(txn.backend) var(txn.route),field(2,|) if { var(txn.route) -m found }"))
@@ -410,7 +463,7 @@ func renderSite(w *conf.Writer, m *model) {
 	}
 }
 
-func renderHTTP(w *conf.Writer, c *Config, m *model) {
+func renderHTTP(w *conf.Writer, c *Config, m *sites) {
 	w.Line("frontend", conf.Word(httpFrontend))
 	w.Line("bind", conf.Word(":80"))
 	if c.IPv6 {
@@ -431,7 +484,7 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	renderSite(w, m)
 }
 
-func renderHTTPS(w *conf.Writer, c *Config, m *model) {
+func renderHTTPS(w *conf.Writer, c *Config, m *sites) {
 	w.Line("frontend", conf.Word(httpsFrontend))
 	w.Line("bind", conf.Word(":443 ssl crt-list certificates.list alpn h2,http/1.1"))
 	if c.IPv6 {
@@ -474,7 +527,7 @@ func renderSince(w *conf.Writer) {
 }
 
 // renderInternal writes the gateway's own backends.
-func renderInternal(w *conf.Writer, m *model) {
+func renderInternal(w *conf.Writer, m *sites) {
 	w.Line("backend", conf.Word(apiBackend))
 	w.Line("timeout", conf.Word("server 10m")) // a backup, an upgrade
 	w.Line("timeout", conf.Word("tunnel 1h"))
@@ -482,7 +535,6 @@ func renderInternal(w *conf.Writer, m *model) {
 	w.Line("server", conf.Word("api unix@/run/gateway/api.sock send-proxy-v2"))
 	w.Line("backend", conf.Word(acmeBackend))
 	w.Line("server", conf.Word("acme unix@/run/gateway/acme.sock"))
-	w.Line("backend", conf.Word(unavailableBackend))
 	if m.inspects {
 		w.Line("backend", conf.Word(wafBackend))
 		w.Line("mode", conf.Word("tcp"))

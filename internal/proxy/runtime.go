@@ -142,15 +142,17 @@ func difference(was, now *Config) ([]command, bool) {
 	if err1 != nil || err2 != nil || !slices.Equal(x.mark, y.mark) {
 		return nil, false
 	}
-	before, after, ok := certificateCommands(a.certificates, b.certificates)
-	if !ok || !sameServed(a.management, b.management) {
-		return nil, false
-	}
-	servers, ok := poolCommands(a.backends, b.backends)
+	commands, ok := poolCommands(a.backends, b.backends)
 	if !ok {
 		return nil, false
 	}
-	commands := slices.Concat(before, servers, mapCommands(a.files(), b.files()), after)
+	if a.sites != b.sites {
+		before, after, ok := certificateCommands(a.certificates, b.certificates)
+		if !ok || !sameServed(a.management, b.management) {
+			return nil, false
+		}
+		commands = slices.Concat(before, commands, mapCommands(a.files(), b.files()), after)
+	}
 	return commands, len(commands) < manyCommands
 }
 
@@ -249,9 +251,12 @@ func serverKey(backend uuid.UUID, s *Server) string {
 }
 
 // poolCommands returns the commands between two lists of the same backends.
-func poolCommands(was, now []pool) (list []command, ok bool) {
+func poolCommands(was, now []*pool) (list []command, ok bool) {
 	for i := range now {
-		commands, ok := serverCommands(&now[i], was[i].servers, now[i].servers)
+		if was[i] == now[i] {
+			continue
+		}
+		commands, ok := serverCommands(now[i], was[i].servers, now[i].servers)
 		if !ok {
 			return nil, false
 		}
@@ -656,7 +661,7 @@ func siteCommands(x *shape, was, now site) ([]command, bool) {
 		return nil, false
 	}
 	one := func(s site) map[host.Place]entries {
-		m := &model{shape: *x, hosts: entries{}, wildcards: entries{}, routes: entries{}, headers: entries{}}
+		m := &sites{shape: *x, hosts: entries{}, wildcards: entries{}, routes: entries{}, headers: entries{}}
 		m.add(s)
 		return m.files()
 	}

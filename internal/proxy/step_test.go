@@ -44,7 +44,8 @@ func running(t *testing.T, answer func(q string) string) (*Room, *kittest.Bench)
 		}
 		config, err := b.Machine.Read(haproxy.Config)
 		_, mark, _ := strings.Cut(string(config), "\n  description ")
-		return "description: " + strings.TrimSpace(mark), err
+		mark, _, _ = strings.Cut(mark, "\n")
+		return "description: " + mark, err
 	})
 	b.Start(t)
 	return r, b

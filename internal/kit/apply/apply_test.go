@@ -27,6 +27,7 @@ type toy struct {
 	*kittest.Bench
 	runtime *apply.Runtime[[]string]
 	enabled func([]string) bool
+	reduce  func(was []string, accepted []host.File, now []string, files []host.File) []host.File
 	loads   atomic.Int32
 	mu      sync.Mutex
 	gate    chan struct{}            // if set, Apply waits for it
@@ -79,7 +80,7 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 		change(x)
 	}
 	apply.Register(x.Engine, apply.Component[[]string]{
-		ID: apply.NTP, Unit: chrony.Unit, Load: x.load, Runtime: x.runtime, Enabled: x.enabled, Openings: openings,
+		ID: apply.NTP, Unit: chrony.Unit, Load: x.load, Runtime: x.runtime, Enabled: x.enabled, Reduce: x.reduce, Openings: openings,
 		Render: func(lines []string) ([]host.File, error) {
 			x.doing("render")
 			return render(lines)

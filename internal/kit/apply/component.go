@@ -88,6 +88,10 @@ type Component[C any] struct {
 	Render func(C) ([]host.File, error)
 	// Check asks the daemon's own checker about staged files.
 	Check func(ctx context.Context, files []host.File) error
+	// Reduce, if set, returns what Check needs of the files of a configuration after the checker has accepted those of another, so
+	// that the cost of a check depends on the change. Check must refuse the result if and only if it would refuse all files, and with
+	// the same error. Previews check all files.
+	Reduce func(was C, accepted []host.File, now C, files []host.File) []host.File
 	// Apply makes the daemon use the installed files, by a reload or restart.
 	Apply func(ctx context.Context, c C, files []host.File) error
 	// Atomic says that Apply needs no installed files, and takes all of them or none, which makes it the check, too. A change is
@@ -158,6 +162,7 @@ type erased struct {
 	adapt  func(ctx context.Context, c any) (any, error)
 	render func(c any) ([]host.File, error)
 	check  func(ctx context.Context, files []host.File) error
+	reduce func(was any, accepted []host.File, now any, files []host.File) []host.File
 	apply  func(ctx context.Context, c any, files []host.File) error
 	atomic bool
 	on     func(c any) bool
@@ -182,6 +187,12 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 		can:    func(any, any) bool { return false },
 		plan:   func(context.Context, *db.Tx, []Row) (Step, error) { return nil, nil },
 		amend:  func(context.Context, db.Querier, any, []Row) (any, bool, error) { return nil, false, nil },
+		reduce: func(_ any, _ []host.File, _ any, files []host.File) []host.File { return files },
+	}
+	if c.Reduce != nil {
+		e.reduce = func(was any, accepted []host.File, now any, files []host.File) []host.File {
+			return c.Reduce(was.(C), accepted, now.(C), files)
+		}
 	}
 	if c.Amend != nil {
 		e.amend = func(ctx context.Context, q db.Querier, was any, rows []Row) (any, bool, error) {

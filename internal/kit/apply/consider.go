@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
@@ -35,7 +34,7 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 	case l.can(was, x.config), sameFiles(l.agreed(), x.files), sameFiles(l.lastApplied(), x.files) && l.onDisk(x.files):
 		return x, nil
 	case !l.atomic:
-		return x, l.judge(ctx, x, l.check(ctx, x.files))
+		return x, l.judge(ctx, x, l.examine(ctx, x))
 	}
 	// Held until the change is decided, so that no pass restores the stored state in the meantime.
 	l.work.Lock()
@@ -54,11 +53,11 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 }
 
 // preview asks the daemon's checker about a change that will not be committed. With always, it asks even if the answer is known.
-func (l *lane) preview(ctx context.Context, files []host.File, always bool) error {
-	if !always && (sameFiles(l.agreed(), files) || l.onDisk(files)) {
+func (l *lane) preview(ctx context.Context, x *target, always bool) error {
+	if !always && (sameFiles(l.agreed(), x.files) || l.onDisk(x.files)) {
 		return nil
 	}
-	return l.judge(ctx, &target{files: files}, l.check(ctx, files))
+	return l.judge(ctx, x, l.check(ctx, x.files))
 }
 
 // nextTarget is loadTarget for a change of rows, which may be derived from the previous state without reading everything.
@@ -129,7 +128,7 @@ func (l *lane) judge(ctx context.Context, x *target, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		x.checked, l.checked = true, x.files
+		x.checked, l.checked = true, x
 		return nil
 	}
 	x.refused = l.refused != nil && (x.revision == 0 || l.refused.revision == x.revision-1)

@@ -321,7 +321,7 @@ func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) 
 	}, func(ctx context.Context) error {
 		for i, l := range lanes {
 			secret := slices.Contains(secrets, l.id)
-			if err := l.preview(ctx, targets[i].files, secret); err != nil {
+			if err := l.preview(ctx, targets[i], secret); err != nil {
 				return err
 			}
 			_, d, err := e.compare(targets[i].files, secret)

@@ -60,8 +60,8 @@ type lane struct {
 	running any
 	// partly is the state that the daemon has taken in part; nil if it has taken all or nothing.
 	partly *target
-	// checked is the rendering that the daemon's checker last accepted.
-	checked []host.File
+	// checked is the state that the daemon's checker last accepted, unless the daemon then did not take it; nil if there is none.
+	checked *target
 	// committed is the newest change that no pass has applied yet. Its transaction has loaded and rendered it already.
 	committed *target
 	// tried counts changes that were applied ahead of their commit.
@@ -612,10 +612,13 @@ func (l *lane) bring(ctx context.Context, now *target, force bool) (installed bo
 func (l *lane) reload(ctx context.Context, now *target) error {
 	l.forget()
 	err := l.apply(ctx, now.config, now.files)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil && !partial(err) {
+		l.checked = nil // the next check is of everything
+	}
 	if l.atomic {
-		l.mu.Lock()
 		l.noteVerdict(now, refused(err))
-		l.mu.Unlock()
 	}
 	return err
 }
@@ -661,19 +664,34 @@ func (l *lane) remember(now *target) {
 func (l *lane) agreed() []host.File {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.checked
+	if l.checked == nil {
+		return nil
+	}
+	return l.checked.files
+}
+
+// examine asks the daemon's checker about a state: about all of it, or about what it has not accepted before.
+func (l *lane) examine(ctx context.Context, x *target) error {
+	l.mu.Lock()
+	accepted := l.checked
+	l.mu.Unlock()
+	files := x.files
+	if accepted != nil {
+		files = l.reduce(accepted.config, accepted.files, x.config, files)
+	}
+	return l.check(ctx, files)
 }
 
 // ask asks the daemon's checker about a stored state that would go live.
 func (l *lane) ask(ctx context.Context, now *target) error {
-	err := l.check(ctx, now.files)
+	err := l.examine(ctx, now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noteVerdict(now, refused(err))
 	if err != nil {
 		return fmt.Errorf("the stored configuration is refused: %w", err)
 	}
-	l.checked = now.files
+	l.checked = now
 	return nil
 }
 

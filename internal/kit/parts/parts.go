@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // Sum identifies a content.
@@ -115,6 +116,24 @@ func Distinct(a, b Text) (onlyA, onlyB Text) {
 		}
 	}
 	return onlyA, onlyB
+}
+
+// News returns the frame of a text and the parts that another text does not have. Empty lines replace the others, so that every line
+// keeps its number.
+func (t Text) News(other Text) []byte {
+	has := make(map[Sum]bool, len(other))
+	for i := range other {
+		has[other[i].sum] = true
+	}
+	var b bytes.Buffer
+	for i := range t {
+		if i > 0 && i < len(t)-1 && has[t[i].sum] {
+			b.WriteString(strings.Repeat("\n", t[i].lines))
+		} else {
+			b.Write(t[i].text)
+		}
+	}
+	return b.Bytes()
 }
 
 // Change turns a text into another.

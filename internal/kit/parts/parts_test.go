@@ -114,3 +114,19 @@ func TestFrameStays(t *testing.T) {
 		t.Errorf("no text: %v", err)
 	}
 }
+
+func TestNews(t *testing.T) {
+	now := text("(\n", "a\n b\n", "c\n", "d\n d\n d\n", ")\n")
+	for _, x := range []struct {
+		other Text
+		want  string
+	}{
+		{now, "(\n\n\n\n\n\n\n)\n"},
+		{nil, "(\na\n b\nc\nd\n d\n d\n)\n"},
+		{text("[\n", "c\n", ")\n"), "(\na\n b\n\nd\n d\n d\n)\n"},
+	} {
+		if got := string(now.News(x.other)); got != x.want {
+			t.Errorf("%q instead of %q", got, x.want)
+		}
+	}
+}

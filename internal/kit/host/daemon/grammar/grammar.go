@@ -25,7 +25,9 @@ func Lines(text string, limit int, check func(words []string) error) error {
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
-		line = strings.TrimRight(line, " \t\n")
+		if line = strings.TrimRight(line, " \t\n"); line == "" {
+			continue
+		}
 		var err error
 		switch words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' }); {
 		case limit > 0 && len(line) > limit:

@@ -32,6 +32,7 @@ var forms = grammar.Following(map[string]string{
 	"hard-stop-after":                       amount,
 	"hash-type":                             `consistent`,
 	"hold":                                  `[a-z]+ ` + amount,
+	"httpclient.ssl.verify":                 `none`,
 	"http-check":                            `send meth [A-Z]+ uri /[^ ]* ver HTTP/1\.1 hdr Host [A-Za-z0-9_.:\[\]-]+ hdr Connection close|expect status [0-9,-]+`,
 	"limited-quic":                          ``,
 	"log":                                   `global|stdout(?: len [0-9]+)? format raw daemon (?:info|notice)|/run/gateway/waf\.sock len [0-9]+ format raw local0 alert`,
@@ -94,22 +95,13 @@ func admit(text string) error {
 	section, located := "", false
 	named := map[string]bool{}
 	err := grammar.Lines(text, grammar.AnyLength, func(words []string) error {
-		words, err := wordsOf(strings.Join(words, " "))
+		words, err := directive(words)
 		if err != nil || len(words) == 0 {
 			return err
 		}
 		first := words[0]
-		if slices.Contains(rules, first) {
-			if !located {
-				return errors.New("default-path config must come first")
-			}
-			return checkRule(words)
-		}
-		if err := forms.Take(words); err != nil {
-			return err
-		}
-		if first != "setenv" && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, " ") }) {
-			return fmt.Errorf("a word contains a space: %q", words)
+		if slices.Contains(rules, first) && !located {
+			return errors.New("default-path config must come first")
 		}
 		switch first {
 		case "global", "defaults", "frontend", "backend", "resolvers":
@@ -136,6 +128,24 @@ func admit(text string) error {
 		err = errors.New("HAProxy would keep running as root: user and group are missing")
 	}
 	return err
+}
+
+// directive checks a line alone, and returns its words.
+func directive(line []string) ([]string, error) {
+	words, err := wordsOf(strings.Join(line, " "))
+	if err != nil || len(words) == 0 {
+		return nil, err
+	}
+	if slices.Contains(rules, words[0]) {
+		return words, checkRule(words)
+	}
+	if err := forms.Take(words); err != nil {
+		return nil, err
+	}
+	if words[0] != "setenv" && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, " ") }) {
+		return nil, fmt.Errorf("a word contains a space: %q", words)
+	}
+	return words, nil
 }
 
 // checkRule checks a rule about requests.

@@ -76,7 +76,7 @@ var Daemon = daemon.Daemon{
 	}},
 	Places: map[daemon.Place]daemon.PlaceSpec{
 		// HAProxy reads its files as root. Header values may be secret, so nobody else can read them.
-		Config:             daemon.FileAt("/etc/haproxy/gateway/haproxy.cfg", 0o640, "root", "root", admit),
+		Config:             {Path: "/etc/haproxy/gateway/haproxy.cfg", Mode: 0o640, Owner: "root", Group: "root", Grammar: admit, Part: admitPart, Split: Split},
 		Hosts:              daemon.FileAt("/etc/haproxy/gateway/maps/hosts.map", 0o640, "root", "root", nil),
 		Wildcards:          daemon.FileAt("/etc/haproxy/gateway/maps/wildcards.map", 0o640, "root", "root", nil),
 		Routes:             daemon.FileAt("/etc/haproxy/gateway/maps/routes.map", 0o640, "root", "root", nil),

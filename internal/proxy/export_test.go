@@ -1,0 +1,6 @@
+package proxy
+
+var (
+	RenderInParts = render
+	Reduce        = reduce
+)
