@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
@@ -255,6 +256,8 @@ func sentence(se *json.SemanticError) string {
 		return "is not a known field"
 	case errors.Is(se.Err, strconv.ErrRange):
 		return "is out of range"
+	case se.Err != nil && se.GoType == reflect.TypeFor[uuid.UUID]():
+		return "must be an id"
 	case se.Err != nil && se.JSONKind == '"' && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()),
 		se.Err != nil && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return se.Err.Error()

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
@@ -22,7 +24,8 @@ type thing struct {
 	Inner struct {
 		On bool `json:"on"`
 	} `json:"inner"`
-	Key secret.Text `json:"key,omitzero"`
+	Key   secret.Text `json:"key,omitzero"`
+	Other *uuid.UUID  `json:"other,omitzero"`
 }
 
 func TestComplaintsNameTheFieldAndTheRemedy(t *testing.T) {
@@ -44,6 +47,8 @@ func TestComplaintsNameTheFieldAndTheRemedy(t *testing.T) {
 		`{"host":"a","host":"b"}`:                  {"host", "is given twice"},
 		`{"host":"a","HOST":"b"}`:                  {"HOST", "is not a known field"},
 		`{"host":"a","key":7}`:                     {"key", "must be text"},
+		`{"host":"a","other":""}`:                  {"other", "must be an id"},
+		`{"host":"a","other":7}`:                   {"other", "must be an id"},
 	} {
 		v := thing{Word: "a"}
 		_, err := wire.Decode([]byte(body), &v)
