@@ -17,8 +17,19 @@ import (
 // lastUpgrade is what root has written down of an upgrade.
 type lastUpgrade struct {
 	State, Reason, From, To, Step string
-	Steps                         []struct{ Name, State, Error, Output string }
+	span
+	Steps []struct {
+		Name, State, Error, Output string
+		span
+	}
 }
+
+type span struct {
+	BeganAt time.Time `json:"began_at"`
+	EndedAt time.Time `json:"ended_at"`
+}
+
+func (s span) took() time.Duration { return s.EndedAt.Sub(s.BeganAt).Round(100 * time.Millisecond) }
 
 // upgrade upgrades the gateway to the next version while a client uses the API.
 func upgrade(t *testing.T, g *appliance) {
@@ -56,7 +67,11 @@ func killedUpgrades(t *testing.T, g *appliance) {
 	}
 }
 
-// brokenUpgrades tests that broken upgrades are rolled back, with a reason.
+// silentFor is more than an upgrade may take to be rolled back if the new version never answers: until then there is no console. confirm waits two
+// minutes, and restore one until both programs are killed.
+const silentFor = 6 * time.Minute
+
+// brokenUpgrades tests that broken upgrades are rolled back, with a reason, and in time.
 func brokenUpgrades(t *testing.T, g *appliance) {
 	version := g.versions(t).Installed
 	for _, x := range []struct {
@@ -66,6 +81,9 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 	}{
 		{"does not start", "1.2.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexit 1\n") }, "did not start"},
 		{"starts and is not ready", "1.3.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexec sleep infinity\n") }, "did not start"},
+		{"starts and hangs", "1.3.1", func(t *testing.T, v string) {
+			g.publishBroken(t, version, v, "#!/bin/sh\ntrap '' TERM\nexec sleep infinity\n")
+		}, "did not start"},
 		{"cannot migrate the database", "1.4.0", func(t *testing.T, v string) { g.publishWithMigration(t, v, "SELECT nothing;") }, "did not work"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -76,6 +94,9 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 				t.Fatalf("%+v", u)
 			}
 			t.Log(u.Reason)
+			if x.reason == "did not start" && u.took() > silentFor {
+				t.Errorf("%s until the previous version was back", u.took())
+			}
 			g.runs(t, version)
 		})
 	}
@@ -141,7 +162,6 @@ func (g *appliance) killUpgrade(t *testing.T, at string) {
 // ended waits until an upgrade has ended, as root has written it down.
 func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 	t.Helper()
-	began := time.Now()
 	waittest.Within(t, 24*time.Minute, "the upgrade to "+version+" ends", func() error {
 		out, err := g.Run(t.Context(), "cat", "/var/lib/gateway-upgrade/upgrade.json")
 		u = lastUpgrade{}
@@ -150,7 +170,11 @@ func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 		}
 		return nil
 	})
-	t.Logf("%s: %s after %s", version, u.State, time.Since(began).Round(time.Second))
+	var steps []string
+	for _, s := range u.Steps {
+		steps = append(steps, fmt.Sprintf("%s %s", s.Name, s.took()))
+	}
+	t.Logf("%s: %s after %s: %s", version, u.State, u.took(), strings.Join(steps, ", "))
 	return u
 }
 
