@@ -67,9 +67,16 @@ func killedUpgrades(t *testing.T, g *appliance) {
 	}
 }
 
-// silentFor is more than an upgrade may take to be rolled back if the new version never answers: until then there is no console. confirm waits two
-// minutes, and restore one until both programs are killed.
-const silentFor = 6 * time.Minute
+const (
+	exits    = `printf '#!/bin/sh\nexit 1\n' >usr/lib/gateway/gateway-api`
+	notReady = `printf '#!/bin/sh\nexec sleep infinity\n' >usr/lib/gateway/gateway-api`
+	// hangs has programs that do not even end when they are asked to, and that systemd lets start forever.
+	hangs = `printf '#!/bin/sh\ntrap "" TERM\nexec sleep infinity\n' >usr/lib/gateway/gateway-api
+		sed -i 's/^TimeoutStartSec=.*/TimeoutStartSec=infinity/' lib/systemd/system/gateway-*.service`
+	// silentFor is more than the rollback of a version that never answers may take: until then there is no console. confirm waits two minutes, and
+	// systemd kills each of the two programs after half a minute.
+	silentFor = 6 * time.Minute
+)
 
 // brokenUpgrades tests that broken upgrades are rolled back, with a reason, and in time.
 func brokenUpgrades(t *testing.T, g *appliance) {
@@ -79,11 +86,9 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 		build         func(t *testing.T, version string)
 		reason        string
 	}{
-		{"does not start", "1.2.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexit 1\n") }, "did not start"},
-		{"starts and is not ready", "1.3.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexec sleep infinity\n") }, "did not start"},
-		{"starts and hangs", "1.3.1", func(t *testing.T, v string) {
-			g.publishBroken(t, version, v, "#!/bin/sh\ntrap '' TERM\nexec sleep infinity\n")
-		}, "did not start"},
+		{"does not start", "1.2.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, exits) }, "did not start"},
+		{"starts and is not ready", "1.3.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, notReady) }, "did not start"},
+		{"hangs", "1.3.1", func(t *testing.T, v string) { g.publishBroken(t, version, v, hangs) }, "did not start"},
 		{"cannot migrate the database", "1.4.0", func(t *testing.T, v string) { g.publishWithMigration(t, v, "SELECT nothing;") }, "did not work"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -201,14 +206,14 @@ func (g *appliance) runs(t *testing.T, version string) {
 	}
 }
 
-// publishBroken offers a version that is another one but for gateway-api.
-func (g *appliance) publishBroken(t *testing.T, from, version, api string) {
+// publishBroken offers a version that is another one but for what a script changes in its files.
+func (g *appliance) publishBroken(t *testing.T, from, version, script string) {
 	t.Helper()
 	g.withdraw(t)
 	cmd := exec.Command("bash", "-euc", `cd "$1"; rm -rf broken; dpkg-deb -R gateway_"$2"_*.deb broken
 		sed -i "s/^Version: .*/Version: $3/" broken/DEBIAN/control
-		printf '%s' "$4" >broken/usr/lib/gateway/gateway-api
-		dpkg-deb --root-owner-group -Znone -b broken "gateway_$3_$(dpkg --print-architecture).deb"`, "-", g.dist, from, version, api)
+		(cd broken; eval "$4")
+		dpkg-deb --root-owner-group -Znone -b broken "gateway_$3_$(dpkg --print-architecture).deb"`, "-", g.dist, from, version, script)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
