@@ -17,8 +17,19 @@ import (
 // lastUpgrade is what root has written down of an upgrade.
 type lastUpgrade struct {
 	State, Reason, From, To, Step string
-	Steps                         []struct{ Name, State, Error, Output string }
+	span
+	Steps []struct {
+		Name, State, Error, Output string
+		span
+	}
 }
+
+type span struct {
+	BeganAt time.Time `json:"began_at"`
+	EndedAt time.Time `json:"ended_at"`
+}
+
+func (s span) took() time.Duration { return s.EndedAt.Sub(s.BeganAt).Round(100 * time.Millisecond) }
 
 // upgrade upgrades the gateway to the next version while a client uses the API.
 func upgrade(t *testing.T, g *appliance) {
@@ -56,7 +67,18 @@ func killedUpgrades(t *testing.T, g *appliance) {
 	}
 }
 
-// brokenUpgrades tests that broken upgrades are rolled back, with a reason.
+const (
+	exits    = `printf '#!/bin/sh\nexit 1\n' >usr/lib/gateway/gateway-api`
+	notReady = `printf '#!/bin/sh\nexec sleep infinity\n' >usr/lib/gateway/gateway-api`
+	// hangs has programs that do not even end when they are asked to, and that systemd lets start forever.
+	hangs = `printf '#!/bin/sh\ntrap "" TERM\nexec sleep infinity\n' >usr/lib/gateway/gateway-api
+		sed -i 's/^TimeoutStartSec=.*/TimeoutStartSec=infinity/' lib/systemd/system/gateway-*.service`
+	// silentFor is more than the rollback of a version that never answers may take: until then there is no console. confirm waits two minutes, and
+	// systemd kills each of the two programs after half a minute.
+	silentFor = 6 * time.Minute
+)
+
+// brokenUpgrades tests that broken upgrades are rolled back, with a reason, and in time.
 func brokenUpgrades(t *testing.T, g *appliance) {
 	version := g.versions(t).Installed
 	for _, x := range []struct {
@@ -64,8 +86,9 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 		build         func(t *testing.T, version string)
 		reason        string
 	}{
-		{"does not start", "1.2.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexit 1\n") }, "did not start"},
-		{"starts and is not ready", "1.3.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, "#!/bin/sh\nexec sleep infinity\n") }, "did not start"},
+		{"does not start", "1.2.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, exits) }, "did not start"},
+		{"starts and is not ready", "1.3.0", func(t *testing.T, v string) { g.publishBroken(t, version, v, notReady) }, "did not start"},
+		{"hangs", "1.3.1", func(t *testing.T, v string) { g.publishBroken(t, version, v, hangs) }, "did not start"},
 		{"cannot migrate the database", "1.4.0", func(t *testing.T, v string) { g.publishWithMigration(t, v, "SELECT nothing;") }, "did not work"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -76,6 +99,9 @@ func brokenUpgrades(t *testing.T, g *appliance) {
 				t.Fatalf("%+v", u)
 			}
 			t.Log(u.Reason)
+			if x.reason == "did not start" && u.took() > silentFor {
+				t.Errorf("%s until the previous version was back", u.took())
+			}
 			g.runs(t, version)
 		})
 	}
@@ -141,7 +167,6 @@ func (g *appliance) killUpgrade(t *testing.T, at string) {
 // ended waits until an upgrade has ended, as root has written it down.
 func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 	t.Helper()
-	began := time.Now()
 	waittest.Within(t, 24*time.Minute, "the upgrade to "+version+" ends", func() error {
 		out, err := g.Run(t.Context(), "cat", "/var/lib/gateway-upgrade/upgrade.json")
 		u = lastUpgrade{}
@@ -150,7 +175,11 @@ func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 		}
 		return nil
 	})
-	t.Logf("%s: %s after %s", version, u.State, time.Since(began).Round(time.Second))
+	var steps []string
+	for _, s := range u.Steps {
+		steps = append(steps, fmt.Sprintf("%s %s", s.Name, s.took()))
+	}
+	t.Logf("%s: %s after %s: %s", version, u.State, u.took(), strings.Join(steps, ", "))
 	return u
 }
 
@@ -177,14 +206,14 @@ func (g *appliance) runs(t *testing.T, version string) {
 	}
 }
 
-// publishBroken offers a version that is another one but for gateway-api.
-func (g *appliance) publishBroken(t *testing.T, from, version, api string) {
+// publishBroken offers a version that is another one but for what a script changes in its files.
+func (g *appliance) publishBroken(t *testing.T, from, version, script string) {
 	t.Helper()
 	g.withdraw(t)
 	cmd := exec.Command("bash", "-euc", `cd "$1"; rm -rf broken; dpkg-deb -R gateway_"$2"_*.deb broken
 		sed -i "s/^Version: .*/Version: $3/" broken/DEBIAN/control
-		printf '%s' "$4" >broken/usr/lib/gateway/gateway-api
-		dpkg-deb --root-owner-group -Znone -b broken "gateway_$3_$(dpkg --print-architecture).deb"`, "-", g.dist, from, version, api)
+		(cd broken; eval "$4")
+		dpkg-deb --root-owner-group -Znone -b broken "gateway_$3_$(dpkg --print-architecture).deb"`, "-", g.dist, from, version, script)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -12,8 +12,9 @@ import (
 const (
 	// servesWithin is how long a version may take until it serves, on a slow machine with many rows to migrate.
 	servesWithin = 5 * time.Minute
-	// answersWithin is how long it may take until it answers, which needs no database.
-	answersWithin = 90 * time.Second
+	// answersWithin is how long it may take until it answers, which needs no database: as long as systemd lets gateway-helper start, and after
+	// it gateway-api.
+	answersWithin = 2 * time.Minute
 	// consolePort is where HAProxy serves the console.
 	consolePort = 3443
 )
