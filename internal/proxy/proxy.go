@@ -74,7 +74,7 @@ func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind(), history: trafficHistory{Point: traffic}}
 	r.domains, r.backends = r.domainKind(), r.backendKind()
 	apply.Register(k.Engine, apply.Component[*Config]{
-		ID: apply.ReverseProxy, Unit: unit, Load: r.load, Amend: r.amend, Render: render, Check: r.check, Reduce: reduce, Apply: r.reload, Verify: r.verify,
+		ID: apply.ReverseProxy, Unit: unit, Early: true, Load: r.load, Amend: r.amend, Render: render, Check: r.check, Reduce: reduce, Apply: r.reload, Verify: r.verify,
 		Runtime: &apply.Runtime[*Config]{Can: r.can, Do: r.change, Plan: r.plan},
 	})
 	return r

@@ -150,6 +150,7 @@ func (e *storedError) Unwrap() error { return e.error }
 
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
+	l.startEarly(ctx)
 	due := time.Now().Add(l.engine.tick) // signals do not postpone it: the daemon is checked even if changes keep coming
 	defer l.leave(&settles)
 	for ctx.Err() == nil {
