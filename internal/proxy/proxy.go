@@ -31,8 +31,8 @@ type Deps struct {
 	// Changed returns a certificate before and after a change, each nil if it does not exist. ok is false if the change is about
 	// something else.
 	Changed func(row apply.Row) (was, now *Certificate, ok bool)
-	// Contested reports whether a certificate shares a name with another one.
-	Contested func(ctx context.Context, q db.Querier, certificate uuid.UUID) (bool, error)
+	// Rivals returns those of the certificates that have one of these names, or one of these ids.
+	Rivals func(ctx context.Context, q db.Querier, names []string, ids []uuid.UUID) ([]Certificate, error)
 	// Inspections lists the domains whose requests are inspected. InspectionOf returns the inspection of one domain, or nil.
 	Inspections  func(ctx context.Context, q db.Querier) ([]Inspection, error)
 	InspectionOf func(ctx context.Context, q db.Querier, domain uuid.UUID) (*Inspection, error)
