@@ -486,10 +486,7 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 		Default:     h.SelfSigned.PEM,
 		Certificates: func(ctx context.Context, q db.Querier) ([]proxy.Certificate, error) {
 			pairs, err := h.Certificate.Pairs(ctx, q)
-			list := make([]proxy.Certificate, len(pairs))
-			for i, p := range pairs {
-				list[i] = proxyCertificate(p)
-			}
+			list := proxyCertificates(pairs)
 			if c, pem := h.Cluster.JoinCertificate(); c != nil {
 				list = append(list, proxy.Certificate{
 					ID: uuid.NewSHA1(uuid.Nil, c.Leaf.Raw), Names: []value.SiteName{value.Must[value.SiteName](cluster.JoinName)}, PEM: pem, NotAfter: c.Leaf.NotAfter, Management: true,
@@ -509,8 +506,9 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			}
 			return was, now, ok
 		},
-		Contested: func(ctx context.Context, q db.Querier, id uuid.UUID) (bool, error) {
-			return h.Certificate.Contested(ctx, q, id)
+		Rivals: func(ctx context.Context, q db.Querier, names []string, ids []uuid.UUID) ([]proxy.Certificate, error) {
+			pairs, err := h.Certificate.Rivals(ctx, q, names, ids)
+			return proxyCertificates(pairs), err
 		},
 		Inspections: func(ctx context.Context, q db.Querier) ([]proxy.Inspection, error) {
 			rows, err := h.WAF.Inspections(ctx, q)
@@ -531,6 +529,14 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 		SitesChanged: func() { h.Certificate.Wake() },
 		Management:   h.Management.Holder,
 	}
+}
+
+func proxyCertificates(pairs []certificate.Pair) []proxy.Certificate {
+	list := make([]proxy.Certificate, len(pairs))
+	for i, p := range pairs {
+		list[i] = proxyCertificate(p)
+	}
+	return list
 }
 
 // proxyCertificate converts a certificate to the proxy's form. Names that no site can have are omitted.

@@ -384,3 +384,27 @@ func TestOtherMasterKey(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 }
+
+// The worker rests before each pass that a change triggers, so changes that keep coming share their passes.
+func TestChangesShareAPass(t *testing.T) {
+	h := newHouse(t, nil)
+	h.run(t)
+	passes := func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.passes
+	}
+	waittest.Until(t, "the first pass", func() bool { return passes() > 0 })
+	before, begun := passes(), time.Now()
+	for range 40 {
+		h.room.Wake()
+		time.Sleep(5 * time.Millisecond)
+	}
+	atMost := int(time.Since(begun)/certificate.GatherFor) + 2
+	if n := passes() - before; n > atMost {
+		t.Errorf("%d passes instead of at most %d", n, atMost)
+	}
+	before = passes()
+	h.room.Wake()
+	waittest.Until(t, "a pass after the last change", func() bool { return passes() > before })
+}

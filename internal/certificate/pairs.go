@@ -47,15 +47,40 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.openAll(rows), nil
+}
+
+// Rivals is Pairs for the certificates that have one of these names, or one of these ids.
+func (r *Room) Rivals(ctx context.Context, q db.Querier, names []string, ids []uuid.UUID) ([]Pair, error) {
+	rows, err := r.certificates.Where(ctx, q, "names && $1 OR id = ANY ($2)", names, ids)
+	if err != nil {
+		return nil, err
+	}
+	pairs, _ := r.openRows(rows, nil)
+	return pairs, nil
+}
+
+// openAll opens all certificates, and caches them.
+func (r *Room) openAll(rows []Certificate) []Pair {
 	r.opened.mu.Lock()
 	known := r.opened.pairs
 	r.opened.mu.Unlock()
-	fresh := make(map[uuid.UUID]kept, len(rows))
+	pairs, fresh := r.openRows(rows, known)
+	r.opened.mu.Lock()
+	r.opened.pairs = fresh
+	r.opened.mu.Unlock()
+	return pairs
+}
+
+// openRows opens certificates, unless they are known.
+func (r *Room) openRows(rows []Certificate, known map[uuid.UUID]kept) ([]Pair, map[uuid.UUID]kept) {
+	opened := make(map[uuid.UUID]kept, len(rows))
 	pairs := make([]Pair, 0, len(rows))
 	for i := range rows {
 		row := &rows[i]
 		k := known[row.ID]
 		if k.chain != row.CertificatePEM || k.chain == "" {
+			var err error
 			if k.pair, err = r.open(row); err != nil {
 				if !errors.Is(err, secret.ErrOtherKey) {
 					r.Log.Warn("a certificate cannot be served", "certificate", row.Label(), "err", err)
@@ -65,13 +90,10 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 			k.chain = row.CertificatePEM
 		}
 		k.pair.Trusted = row.trusted()
-		fresh[row.ID] = k
+		opened[row.ID] = k
 		pairs = append(pairs, k.pair)
 	}
-	r.opened.mu.Lock()
-	r.opened.pairs = fresh
-	r.opened.mu.Unlock()
-	return pairs, nil
+	return pairs, opened
 }
 
 // Changed returns a certificate before and after a change, each nil if it does not exist. ok is false if the change is not about a
@@ -97,14 +119,6 @@ func (r *Room) Changed(row apply.Row) (was, now *Pair, ok bool) {
 		*side.pair = &p
 	}
 	return was, now, true
-}
-
-// Contested reports whether another certificate has one of the names of this one.
-func (r *Room) Contested(ctx context.Context, q db.Querier, id uuid.UUID) (contested bool, err error) {
-	err = q.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM certificate_certificates mine JOIN certificate_certificates other ON other.id <> mine.id AND other.names && mine.names
-			WHERE mine.id = $1)`, id).Scan(&contested)
-	return contested, err
 }
 
 func (r *Room) open(row *Certificate) (Pair, error) {

@@ -25,6 +25,12 @@ const (
 	// lookEvery is how often the worker checks for work.
 	lookEvery = time.Minute
 	atOnce    = 2
+	// A pass reads all certificates and domains. It begins some time after a change, so that changes which come together share it and
+	// their answers do not wait for it, and not before restTimes as long as the last pass took, so that it leaves most of the machine to
+	// changes that keep coming.
+	gatherFor = 100 * time.Millisecond
+	restTimes = 4
+	restMost  = 10 * time.Second
 	// askAgain is how often the authority is asked for its renewal time, unless it sets the interval itself.
 	askAgain = 6 * time.Hour
 )
@@ -72,8 +78,9 @@ func (r *Room) Run(ctx context.Context) {
 	asked := map[uuid.UUID]time.Time{}
 	asking := make(chan struct{}, 1)
 	for {
-		began, again := r.Clock.Now(), lookEvery
+		began, again, start := r.Clock.Now(), lookEvery, time.Now()
 		err := r.round(ctx)
+		rest := min(max(gatherFor, restTimes*time.Since(start)), restMost)
 		if err != nil && db.Away(err) {
 			again = time.Second
 		} else if err != nil && ctx.Err() == nil {
@@ -84,6 +91,15 @@ func (r *Room) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.signal:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(rest):
+			}
+			select {
+			case <-r.signal: // for a change that the next pass sees, too
+			default:
+			}
 		case <-r.ask:
 			select {
 			case asking <- struct{}{}:
@@ -121,10 +137,7 @@ func (r *Room) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pairs, err := r.Pairs(ctx, r.DB)
-	if err != nil {
-		return err
-	}
+	pairs := r.openAll(rows)
 	r.findOwn(pairs)
 	var mine bool
 	if err := r.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&mine); err != nil || !mine {

@@ -53,6 +53,7 @@ type house struct {
 	users  map[uuid.UUID][]resource.User
 	hide   bool // the proxy serves an old certificate
 	silent bool // the name servers do not answer
+	passes int  // how often the worker asked for what is wanted
 }
 
 const fqdn = "gateway.example.net"
@@ -83,6 +84,7 @@ func (h *house) build() {
 		Wanted: func(context.Context, db.Querier) ([]certificate.Wanted, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
+			h.passes++
 			return slices.Clone(h.wanted), nil
 		},
 		Users: func(_ context.Context, _ db.Querier, id uuid.UUID) ([]resource.User, error) {

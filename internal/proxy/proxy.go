@@ -31,8 +31,8 @@ type Deps struct {
 	// Changed returns a certificate before and after a change, each nil if it does not exist. ok is false if the change is about
 	// something else.
 	Changed func(row apply.Row) (was, now *Certificate, ok bool)
-	// Contested reports whether a certificate shares a name with another one.
-	Contested func(ctx context.Context, q db.Querier, certificate uuid.UUID) (bool, error)
+	// Rivals returns those of the certificates that have one of these names, or one of these ids.
+	Rivals func(ctx context.Context, q db.Querier, names []string, ids []uuid.UUID) ([]Certificate, error)
 	// Inspections lists the domains whose requests are inspected. InspectionOf returns the inspection of one domain, or nil.
 	Inspections  func(ctx context.Context, q db.Querier) ([]Inspection, error)
 	InspectionOf func(ctx context.Context, q db.Querier, domain uuid.UUID) (*Inspection, error)
@@ -74,7 +74,7 @@ func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind(), history: trafficHistory{Point: traffic}}
 	r.domains, r.backends = r.domainKind(), r.backendKind()
 	apply.Register(k.Engine, apply.Component[*Config]{
-		ID: apply.ReverseProxy, Unit: unit, Load: r.load, Amend: r.amend, Render: render, Check: r.check, Reduce: reduce, Apply: r.reload, Verify: r.verify,
+		ID: apply.ReverseProxy, Unit: unit, Early: true, Load: r.load, Amend: r.amend, Render: render, Check: r.check, Reduce: reduce, Apply: r.reload, Verify: r.verify,
 		Runtime: &apply.Runtime[*Config]{Can: r.can, Do: r.change, Plan: r.plan},
 	})
 	return r

@@ -475,40 +475,25 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 	return nil, false, nil
 }
 
-// planCertificate: another certificate may become the best one for a name. Most changes are renewals of certificates that share no name.
+// planCertificate: another certificate may become the best one for a name. Most changes are renewals, for which those with the same names
+// suffice; a self-signed certificate also gives way to a wildcard.
 func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
-	// A self-signed certificate also gives way to a wildcard.
 	if was == nil || now == nil || !was.Trusted || !now.Trusted || !slices.Equal(was.Names, now.Names) {
-		return r.planServed(ctx, tx, was, now)
+		return r.planServed(ctx, tx, was, now, r.everyone)
 	}
 	if string(was.PEM) == string(now.PEM) {
 		return nil, true, nil
 	}
-	contested, err := r.deps.Contested(ctx, tx, now.ID)
-	if err != nil {
-		return nil, false, err
-	}
-	var chosen bool // by a domain, instead of the best
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM proxy_domains WHERE certificate_id IS NOT NULL)").Scan(&chosen); err != nil {
-		return nil, false, err
-	}
-	if contested || chosen {
-		return r.planServed(ctx, tx, was, now)
-	}
-	return replaceCertificate(*now), true, nil
+	return r.planServed(ctx, tx, was, now, r.rivals)
 }
 
-// planServed determines the certificate for each name before and after.
-func (r *Room) planServed(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+// planServed determines the certificate for each name before and after, among those that around returns.
+func (r *Room) planServed(ctx context.Context, tx *db.Tx, was, now *Certificate, around func(context.Context, *db.Tx, *Certificate) ([]Domain, []Certificate, error)) ([]command, bool, error) {
 	fqdn, err := r.fqdn()
 	if err != nil {
 		return nil, false, err
 	}
-	domains, err := r.domains.All(ctx, tx)
-	if err != nil {
-		return nil, false, err
-	}
-	certificates, err := r.deps.Certificates(ctx, tx)
+	domains, certificates, err := around(ctx, tx, now)
 	if err != nil {
 		return nil, false, err
 	}
@@ -519,6 +504,49 @@ func (r *Room) planServed(ctx context.Context, tx *db.Tx, was, now *Certificate)
 	b, management := list(certificates)
 	before, after, ok := certificateCommands(a, b)
 	return slices.Concat(before, after), ok && sameServed(managementWas, management), nil
+}
+
+// everyone returns all domains and certificates.
+func (r *Room) everyone(ctx context.Context, tx *db.Tx, _ *Certificate) ([]Domain, []Certificate, error) {
+	domains, err := r.domains.All(ctx, tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	certificates, err := r.deps.Certificates(ctx, tx)
+	return domains, certificates, err
+}
+
+// rivals returns a certificate with those that have one of its names, the domains that choose one of these or have one of its names, and the
+// certificates that they choose. What all others are served for does not depend on it, as long as its names and the trust in it stay the
+// same.
+func (r *Room) rivals(ctx context.Context, tx *db.Tx, of *Certificate) ([]Domain, []Certificate, error) {
+	var names, answer []string
+	for _, n := range of.Names {
+		names, answer = append(names, n.String()), append(answer, answering(n.String())...)
+	}
+	list, err := r.deps.Rivals(ctx, tx, names, []uuid.UUID{of.ID})
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]uuid.UUID, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	domains, err := r.domains.Where(ctx, tx, "certificate_id IS NOT NULL AND (certificate_id = ANY ($1) OR name = ANY ($2))", ids, answer)
+	if err != nil {
+		return nil, nil, err
+	}
+	var chosen []uuid.UUID
+	for i := range domains {
+		if id := *domains[i].CertificateID; !slices.Contains(ids, id) {
+			chosen = append(chosen, id)
+		}
+	}
+	if len(chosen) == 0 {
+		return domains, list, nil
+	}
+	more, err := r.deps.Rivals(ctx, tx, nil, chosen)
+	return domains, append(list, more...), err
 }
 
 // planServer: nothing but the backend depends on a server.

@@ -49,6 +49,23 @@ func (l *lane) boot(ctx context.Context) (err error) {
 	return l.apply(ctx, config, files)
 }
 
+// startEarly starts a daemon that is down with the files on disk, if it has ever run. The first pass finds it running, like one that
+// outlived an earlier process: it trusts these files only if they are both the stored state and the last known good one.
+func (l *lane) startEarly(ctx context.Context) {
+	if !l.early || l.isOverdue() || !l.engine.hasGood(l.id) {
+		return
+	}
+	if state, err := l.state(ctx); err != nil || !state.Installed || state.Active != "inactive" && state.Active != "failed" {
+		return
+	}
+	l.beginWork()
+	err := l.engine.host.Start(ctx, l.unit)
+	l.endWork(ctx, nil)
+	if err != nil && ctx.Err() == nil {
+		l.engine.log.Warn("the daemon does not start with the files that it last ran with; a full pass follows", "component", l.id, "err", err)
+	}
+}
+
 func (l *lane) keptConfig() (any, error) {
 	if l.decode == nil {
 		return nil, fs.ErrNotExist

@@ -76,6 +76,9 @@ type Component[C any] struct {
 	// Enabled, if set, reports whether the daemon should run at all. Otherwise it is stopped and disabled, and neither Apply nor
 	// Verify is called.
 	Enabled func(C) bool
+	// Early says that a daemon that is down when the program starts is started with the files that it last ran with, as systemd does when
+	// the machine starts, before the stored state is read. It is for a daemon that takes long to start.
+	Early bool
 	// Load reads the whole configuration, and must read nothing else.
 	Load func(ctx context.Context, q db.Querier) (C, error)
 	// Amend, if set, derives the configuration that Load would read after a change from the previous one and the changed rows, so
@@ -156,6 +159,7 @@ type Status struct {
 type erased struct {
 	id    ID
 	unit  host.Unit
+	early bool
 	load  func(ctx context.Context, q db.Querier) (any, error)
 	amend func(ctx context.Context, q db.Querier, was any, rows []Row) (now any, ok bool, err error)
 	// adapt is nil if the configuration does not depend on the machine.
@@ -178,7 +182,7 @@ type erased struct {
 
 func erase[C any](m host.Machine, c Component[C]) erased {
 	e := erased{
-		id: c.ID, unit: c.Unit, check: c.Check, atomic: c.Atomic,
+		id: c.ID, unit: c.Unit, early: c.Early, check: c.Check, atomic: c.Atomic,
 		load:   func(ctx context.Context, q db.Querier) (any, error) { return c.Load(ctx, q) },
 		render: func(v any) ([]host.File, error) { return c.Render(v.(C)) },
 		apply:  func(ctx context.Context, v any, files []host.File) error { return c.Apply(ctx, v.(C), files) },

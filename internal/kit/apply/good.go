@@ -44,6 +44,12 @@ func (e *Engine) lastGood(id ID) []host.File {
 	return kept
 }
 
+// hasGood reports whether there is a last known good configuration.
+func (e *Engine) hasGood(id ID) bool {
+	_, err := os.Stat(e.goodPath(id, goodList))
+	return err == nil
+}
+
 func (e *Engine) readGood(id ID) ([]host.File, error) {
 	b, err := os.ReadFile(e.goodPath(id, goodList))
 	if err != nil {

@@ -51,6 +51,8 @@ type lane struct {
 
 	// work is held by a pass, and by a change from its atomic apply until the change is decided.
 	work sync.Mutex
+	// disk are the files that this process last wrote, or found on disk; nil if unknown. Under work.
+	disk []host.File
 
 	mu      sync.Mutex
 	status  Status
@@ -148,6 +150,7 @@ func (e *storedError) Unwrap() error { return e.error }
 
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
+	l.startEarly(ctx)
 	due := time.Now().Add(l.engine.tick) // signals do not postpone it: the daemon is checked even if changes keep coming
 	defer l.leave(&settles)
 	for ctx.Err() == nil {
@@ -541,6 +544,9 @@ func (l *lane) bring(ctx context.Context, now *target, force bool) (installed bo
 	}
 	last := l.lastApplied()
 	same := sameFiles(last, files) && l.onDisk(files)
+	if same {
+		l.disk = files
+	}
 	// A daemon that is down is started with what it last ran with. Checking first would only delay that.
 	revived := same && !force && l.down(ctx)
 	if same && !force && l.verify(ctx, config, files) == nil {
@@ -709,8 +715,35 @@ func (l *lane) noteVerdict(now *target, refused bool) {
 
 // install writes the files that differ from those on disk, and removes those that the component no longer has.
 func (l *lane) install(was, files []host.File) error {
+	return l.put(was, files, l.differing)
+}
+
+// installNews is install for files that follow a daemon while changes keep coming: it does not look at those that are as this process
+// last wrote or found them. Whether somebody has changed those is checked by the next pass.
+func (l *lane) installNews(was, files []host.File) error {
+	if l.disk == nil {
+		return l.install(was, files)
+	}
+	known := make(map[host.Place]host.File, len(l.disk))
+	for _, f := range l.disk {
+		known[f.Place] = f
+	}
+	return l.put(was, files, func(files []host.File) (map[host.Place]bool, error) {
+		news := map[host.Place]bool{}
+		for _, f := range files {
+			if old, there := known[f.Place]; !there || !f.Same(old) {
+				news[f.Place] = true
+			}
+		}
+		return news, nil
+	})
+}
+
+// put writes those files that look returns, and removes those that the component no longer has.
+func (l *lane) put(was, files []host.File, look func([]host.File) (map[host.Place]bool, error)) error {
+	l.disk = nil
 	wanted := map[host.Place]bool{}
-	differing := sync.OnceValues(func() (map[host.Place]bool, error) { return l.differing(files) })
+	differing := sync.OnceValues(func() (map[host.Place]bool, error) { return look(files) })
 	for _, f := range files {
 		wanted[f.Place] = true
 		switch done, err := l.installParts(was, f); {
@@ -735,6 +768,7 @@ func (l *lane) install(was, files []host.File) error {
 			}
 		}
 	}
+	l.disk = files
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,6 +119,38 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
 	if s.Machine.Restarts(chrony.Unit) != restarts {
 		t.Error("it took the full way")
+	}
+}
+
+// The files that follow are written without a look at the disk. A file that somebody has changed meanwhile is found by the next pass, even if
+// changes keep coming.
+func TestFilesFollowWithoutALook(t *testing.T) {
+	t.Parallel()
+	s := newSteppingAt(t, time.Hour) // no pass looks while these are counted
+	looks := s.Machine.Looks(chrony.DropIn)
+	for _, line := range []string{"a", "b"} {
+		installs := s.Machine.Installs(chrony.DropIn)
+		s.want(t, line, apply.Live)
+		waittest.Until(t, "the files follow", func() bool { return s.Machine.Installs(chrony.DropIn) > installs })
+	}
+	if n := s.Machine.Looks(chrony.DropIn) - looks; n != 0 {
+		t.Errorf("%d looks", n)
+	}
+	s.Machine.SetFile(chrony.DropIn, "by hand")
+	s.Engine.Converge()
+	waittest.Until(t, "the file is mended", func() bool { return s.file(t) == "a\nb\nfirst\n" })
+}
+
+// What a failed write has left is unknown.
+func TestFilesFollowWithALookAfterAFailure(t *testing.T) {
+	t.Parallel()
+	s := newSteppingAt(t, time.Hour)
+	looks := s.Machine.Looks(chrony.DropIn)
+	s.Machine.FailInstall(chrony.DropIn, syscall.ENOSPC)
+	s.want(t, "a", apply.Live)
+	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nfirst\n" })
+	if s.Machine.Looks(chrony.DropIn) == looks {
+		t.Error("nobody has looked")
 	}
 }
 

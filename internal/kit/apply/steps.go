@@ -142,7 +142,7 @@ func (l *lane) follow(ctx context.Context) (followed *target, err error) {
 	if late {
 		return nil, nil
 	}
-	if err := l.install(l.lastApplied(), now.files); err != nil {
+	if err := l.installNews(l.lastApplied(), now.files); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

@@ -24,6 +24,7 @@ func (m *Machine) Differing(want []host.Digest) ([]host.Place, error) {
 	defer m.mu.Unlock()
 	var differing []host.Place
 	for _, d := range want {
+		m.looks[d.Place]++
 		if content, ok := m.files[d.Place]; !ok || !d.Of(content) {
 			differing = append(differing, d.Place)
 		}
@@ -99,6 +100,13 @@ func (m *Machine) Installs(p host.Place) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.installs[p]
+}
+
+// Looks counts how often a place was compared with what it should have.
+func (m *Machine) Looks(p host.Place) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.looks[p]
 }
 
 // FailInstall makes one install of a place fail, for instance with syscall.ENOSPC. Several calls fail as many installs.

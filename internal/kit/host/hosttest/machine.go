@@ -32,6 +32,7 @@ type Machine struct {
 	mu        sync.Mutex
 	files     map[host.Place][]byte
 	installs  map[host.Place]int
+	looks     map[host.Place]int
 	amends    map[host.Place]int
 	failures  map[host.Place][]error
 	units     map[host.Unit]host.UnitState
@@ -75,7 +76,7 @@ var _ host.Machine = (*Machine)(nil)
 func New() *Machine {
 	m := &Machine{
 		files:    map[host.Place][]byte{},
-		installs: map[host.Place]int{}, amends: map[host.Place]int{},
+		installs: map[host.Place]int{}, looks: map[host.Place]int{}, amends: map[host.Place]int{},
 		failures: map[host.Place][]error{},
 		units:    map[host.Unit]host.UnitState{},
 		enabled:  map[host.Unit]bool{},

@@ -1,0 +1,3 @@
+package certificate
+
+const GatherFor = gatherFor
